@@ -1,0 +1,250 @@
+"""How fast frames become features, beside what bounds it and beside what a user would write instead.
+
+    python benchmarks/extract.py [--frames 6000] [--rounds 2] [--work FOLDER] [--json FILE]
+
+All in one run, because only ratios within a run mean anything on a shared machine:
+  decode   the same workers decode, crop, scale and mask, and throw the pictures away
+  encode   the same workers encode pictures that are in memory already
+  ideal    1 / (1/decode + 1/encode): what is left when nothing but these two costs anything
+  exact    dice_ce.extract(gate=None), end to end, into an empty cache
+  gated    dice_ce.extract() as users run it
+  naive    cv2.VideoCapture, cv2.resize, torch eager in batches of 32; `tuned` with glibc told to keep its memory
+Peak memory is that of a fresh process that extracts 6,000 and then 30,000 frames.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import resource
+import statistics
+import subprocess
+import sys
+import tempfile
+import threading
+import time
+from collections.abc import Callable
+from contextlib import closing
+from fractions import Fraction
+from pathlib import Path
+
+import av
+import numpy as np
+
+from dice_ce.encoder import Encoder, load_encoder
+from dice_ce.exam import Exam, Renderer, open_exam
+from dice_ce.extraction import BLOCK_LENGTH, cpu_count, extract, plan_segments
+from dice_ce.files import CACHE_VARIABLE, cache_root
+from dice_ce.gate import BATCH, GateConfig
+from dice_ce.progress import ProgressBar
+from dice_ce.simulator import simulate
+
+ENCODER = "efficientnet-lite0"
+SIZE = 576
+NAIVE_FRAMES = 480
+TUNED = {"MALLOC_MMAP_MAX_": "0", "MALLOC_TRIM_THRESHOLD_": "100000000000"}
+
+
+def frames_per_second(frames: int, work: Callable[[], object]) -> float:
+    """Time one piece of work."""
+    began = time.perf_counter()
+    work()
+    return frames / (time.perf_counter() - began)
+
+
+def on_all_cores(work: Callable[[], None]) -> None:
+    """Run the same thing in as many threads as an extraction has workers."""
+    threads = [threading.Thread(target=work) for _ in range(cpu_count())]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+
+
+def decode_only(exam: Exam, encoder: Encoder) -> None:
+    """Do all that an extraction does to a frame before encoding it."""
+    lock, segments = threading.Lock(), iter(plan_segments(len(exam), exam.source.keyframes))
+
+    def work() -> None:
+        render = Renderer(exam, encoder.input_size, encoder.resize)
+        with closing(exam.source.open(threads=1)) as cursor:
+            while True:
+                with lock:
+                    segment = next(segments, None)
+                if segment is None:
+                    return
+                for ordinal, frame in cursor.read(*segment):
+                    render(ordinal, frame)
+
+    on_all_cores(work)
+
+
+def encode_only(exam: Exam, encoder: Encoder, frames: int) -> None:
+    """Encode pictures that are decoded already, in the batches an extraction uses."""
+    pictures = np.stack([picture for _, picture in exam.read(0, BLOCK_LENGTH, size=encoder.input_size)])
+    share = frames // cpu_count()
+
+    def work() -> None:
+        for i in range(0, share, BATCH):
+            encoder.encode(pictures[i % BLOCK_LENGTH : i % BLOCK_LENGTH + BATCH])
+
+    on_all_cores(work)
+
+
+def end_to_end(exam: Exam, encoder: Encoder, gate: GateConfig | None, work: Path) -> dict[str, int]:
+    """Extract into an empty cache; return how the frames came by their features."""
+    with tempfile.TemporaryDirectory(dir=work) as empty:
+        was = os.environ.get(CACHE_VARIABLE)
+        os.environ[CACHE_VARIABLE] = empty
+        try:
+            report = extract(exam, encoder, gate=gate).report
+        finally:
+            if was is None:
+                del os.environ[CACHE_VARIABLE]
+            else:
+                os.environ[CACHE_VARIABLE] = was
+    return {"exact": report.exact, "reused": report.reused}
+
+
+def naive(video: Path, frames: int) -> float:
+    """What one would write in ten lines, without this package."""
+    import cv2
+    import torch
+    from efficientnet_lite_pytorch import EfficientNet
+
+    from dice_ce.backbones.lite import _weights_file
+
+    network = EfficientNet.from_name(ENCODER).eval()
+    network.load_state_dict(torch.load(_weights_file(0, ENCODER), weights_only=True))
+    began = time.perf_counter()
+    capture, batch, features = cv2.VideoCapture(str(video)), [], []
+    with torch.no_grad():
+        for _ in range(frames):
+            _, picture = capture.read()
+            picture = cv2.cvtColor(cv2.resize(picture, (224, 224)), cv2.COLOR_BGR2RGB)
+            batch.append(torch.from_numpy(picture).permute(2, 0, 1))
+            if len(batch) == 32:
+                pixels = (torch.stack(batch).float() - 127) / 128
+                features.append(network.extract_features(pixels).mean((2, 3)))
+                batch = []
+    return frames / (time.perf_counter() - began)
+
+
+def in_a_fresh_process(*arguments: object, environment: dict[str, str] | None = None) -> float:
+    """Run one part of this file by itself and return the number it prints."""
+    command = [sys.executable, __file__, *(str(argument) for argument in arguments)]
+    done = subprocess.run(
+        command, env={**os.environ, **(environment or {})}, check=True, stdout=subprocess.PIPE, text=True
+    )
+    return float(done.stdout.split()[-1])
+
+
+def peak_megabytes(video: Path) -> float:
+    """Extract in this process and return how much memory that took at most."""
+    with open_exam(video) as exam, tempfile.TemporaryDirectory() as empty:
+        os.environ[CACHE_VARIABLE], encoder = empty, load_encoder(ENCODER)
+        extract(exam, encoder)
+    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
+
+
+def make_exam(folder: Path, frames: int) -> Path:
+    """Render the exam, once."""
+    video = folder / f"simulated-{SIZE}-{frames}.mp4"
+    if not video.exists():
+        folder.mkdir(parents=True, exist_ok=True)
+        with ProgressBar(f"rendering {video.name}") as bar:
+            simulate(video, frames=frames, size=SIZE, exam_fps=Fraction(1), progress=bar)
+    return video
+
+
+def repeated(video: Path, times: int) -> Path:
+    """The same exam several times over, packet by packet, without encoding it again."""
+    target = video.with_name(f"{video.stem}-times-{times}.mp4")
+    if target.exists():
+        return target
+    with av.open(str(target), "w") as output:
+        copy, offset = None, 0
+        for _ in range(times):
+            with av.open(str(video)) as source:
+                stream = source.streams.video[0]
+                copy = copy or output.add_stream_from_template(stream)
+                for packet in source.demux(stream):
+                    if packet.dts is None or packet.pts is None:
+                        continue
+                    packet.pts, packet.dts, packet.stream = packet.pts + offset, packet.dts + offset, copy
+                    output.mux(packet)
+                offset += stream.duration or 0
+    return target
+
+
+def measure(video: Path, rounds: int, work: Path) -> dict[str, float]:
+    """All the speeds, in turns, so that a slow minute hits all of them."""
+    encoder = load_encoder(ENCODER)
+    speeds: dict[str, list[float]] = {}
+    counts: dict[str, int] = {}
+    with open_exam(video) as exam:
+        count = len(exam)
+        for turn in range(rounds):
+            print(f"round {turn + 1} of {rounds}", file=sys.stderr)
+            speeds.setdefault("decode", []).append(frames_per_second(count, lambda: decode_only(exam, encoder)))
+            speeds.setdefault("encode", []).append(
+                frames_per_second(count // 2, lambda: encode_only(exam, encoder, count // 2))
+            )
+            for name, gate in (("exact", None), ("gated", GateConfig())):
+                began = time.perf_counter()
+                counts = end_to_end(exam, encoder, gate, work)
+                speeds.setdefault(name, []).append(count / (time.perf_counter() - began))
+            speeds.setdefault("naive", []).append(in_a_fresh_process("--naive", video))
+            speeds.setdefault("tuned", []).append(in_a_fresh_process("--naive", video, environment=TUNED))
+    result = {name: statistics.median(values) for name, values in speeds.items()}
+    result["ideal"] = 1 / (1 / result["decode"] + 1 / result["encode"])
+    result["reused_share"] = counts["reused"] / count
+    return result
+
+
+def main() -> None:
+    """Measure and print."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--frames", type=int, default=6000)
+    parser.add_argument("--rounds", type=int, default=2)
+    parser.add_argument("--work", type=Path, default=cache_root() / "benchmarks", help="where the exam is kept")
+    parser.add_argument("--json", type=Path, help="also write the figures there")
+    parser.add_argument("--naive", type=Path, help=argparse.SUPPRESS)
+    parser.add_argument("--memory", type=Path, help=argparse.SUPPRESS)
+    options = parser.parse_args()
+    if options.naive:
+        print(naive(options.naive, NAIVE_FRAMES))
+        return
+    if options.memory:
+        print(peak_megabytes(options.memory))
+        return
+    video = make_exam(options.work, options.frames)
+    figures = measure(video, options.rounds, options.work)
+    for times in (1, 5):
+        longer = video if times == 1 else repeated(video, times)
+        figures[f"peak_megabytes_{times * options.frames}"] = in_a_fresh_process("--memory", longer)
+    print(report(figures, options.frames))
+    if options.json:
+        options.json.write_text(json.dumps(figures, indent=1))
+
+
+def report(figures: dict[str, float], frames: int) -> str:
+    """Write the figures as the table that stands in docs/benchmarks.md."""
+    lines = [f"{frames:,} frames of {SIZE}x{SIZE}, H.264, {ENCODER}, {cpu_count()} threads", ""]
+    lines += ["| what | frames/s | of ideal | x naive | x tuned naive |", "|---|---|---|---|---|"]
+    for name in ("decode", "encode", "ideal", "exact", "gated", "naive", "tuned"):
+        speed = figures[name]
+        lines.append(
+            f"| {name} | {speed:.0f} | {speed / figures['ideal']:.2f} | {speed / figures['naive']:.1f} "
+            f"| {speed / figures['tuned']:.1f} |"
+        )
+    lines += ["", f"The gate reused {100 * figures['reused_share']:.0f} % of the frames."]
+    lines += [
+        f"Peak memory: {figures[key]:.0f} MB for {key.split('_')[-1]} frames." for key in figures if "peak" in key
+    ]
+    return "\n".join(lines)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,79 @@
+"""DiCE-CE: short, trustworthy summaries of whole capsule-endoscopy exams. Research software, not a medical device.
+
+    import dice_ce
+
+    with dice_ce.open_exam("exam.mp4") as exam:
+        features = dice_ce.extract(exam, dice_ce.load_encoder("efficientnet-lite0"))
+
+Names are imported when they are first used, so that importing the package costs nothing.
+"""
+
+from __future__ import annotations
+
+import importlib
+from typing import TYPE_CHECKING, Any
+
+__version__ = "0.1.0"
+
+DISCLAIMER = "Research software, not a medical device: not for diagnosis or treatment."
+
+if TYPE_CHECKING:
+    from dice_ce.clock import ClockOptions, ExamClock
+    from dice_ce.encoder import ENCODERS, Encoder, OnnxEncoder, load_encoder
+    from dice_ce.errors import DiceError
+    from dice_ce.exam import Crop, Exam, open_exam
+    from dice_ce.extraction import extract
+    from dice_ce.field import Field
+    from dice_ce.frames import FrameTable
+    from dice_ce.gate import GateConfig
+    from dice_ce.store import ExtractionReport, Features
+
+_HOME = {
+    "ClockOptions": "clock",
+    "ExamClock": "clock",
+    "ENCODERS": "encoder",
+    "Encoder": "encoder",
+    "OnnxEncoder": "encoder",
+    "load_encoder": "encoder",
+    "DiceError": "errors",
+    "Crop": "exam",
+    "Exam": "exam",
+    "open_exam": "exam",
+    "extract": "extraction",
+    "Field": "field",
+    "FrameTable": "frames",
+    "GateConfig": "gate",
+    "ExtractionReport": "store",
+    "Features": "store",
+}
+
+__all__ = [
+    "DISCLAIMER",
+    "ENCODERS",
+    "ClockOptions",
+    "Crop",
+    "DiceError",
+    "Encoder",
+    "Exam",
+    "ExamClock",
+    "ExtractionReport",
+    "Features",
+    "Field",
+    "FrameTable",
+    "GateConfig",
+    "OnnxEncoder",
+    "__version__",
+    "extract",
+    "load_encoder",
+    "open_exam",
+]
+
+
+def __getattr__(name: str) -> Any:
+    if name not in _HOME:
+        raise AttributeError(f"module 'dice_ce' has no attribute '{name}'")
+    return getattr(importlib.import_module(f"dice_ce.{_HOME[name]}"), name)
+
+
+def __dir__() -> list[str]:
+    return __all__

@@ -1,0 +1,1 @@
+"""Networks behind the encoders, each imported only when it is asked for."""

@@ -1,0 +1,227 @@
+"""The exam clock: when, in the patient, a frame was taken. Playback time is something else.
+
+An 8-12 h exam plays in minutes, so everything downstream asks this clock and nothing else. Times stay exact
+(integers times a rational unit) until they are shown, and where no exam time is known the clock says `playback`.
+"""
+
+from __future__ import annotations
+
+import csv
+import itertools
+import math
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from fractions import Fraction
+from pathlib import Path
+from typing import Literal
+
+import numpy as np
+
+from dice_ce.errors import ClockError, UsageError
+from dice_ce.frames import FrameTable, Ints
+
+ClockSource = Literal["sidecar", "options", "file names", "container", "playback"]
+
+MAX_SECONDS = 10**7
+"""About 115 days: no capsule lasts that long, so a larger number is a wrong unit or a wrong column."""
+
+
+@dataclass(frozen=True)
+class ClockOptions:
+    """What the user says about time; everything may be left out."""
+
+    sidecar: Path | None = None
+    """CSV with a row per frame: `frame,seconds` or `frame,HH:MM:SS`."""
+    exam_fps: Fraction | None = None
+    """Frames the capsule took per exam second."""
+    exam_duration: Fraction | None = None
+    """Exam seconds from the first frame to the end of the last."""
+    exam_start: Fraction | None = None
+    """Exam second of the first frame (of frame number 0, where file names carry numbers)."""
+    container_is_exam_time: bool = False
+    """The timestamps in the file are exam time already."""
+
+    def __post_init__(self) -> None:
+        for option, value in (("--exam-fps", self.exam_fps), ("--exam-duration", self.exam_duration)):
+            if value is not None and value <= 0:
+                raise UsageError(f"{option} must be positive, got {float(value):g}")
+        if self.exam_start is not None and self.exam_start < 0:
+            raise UsageError(f"--exam-start must not be negative, got {float(self.exam_start):g}")
+        rates = {
+            "--clock": self.sidecar is not None,
+            "--exam-fps": self.exam_fps is not None,
+            "--exam-duration": self.exam_duration is not None,
+            "--container-clock": self.container_is_exam_time,
+        }
+        given = [option for option, is_given in rates.items() if is_given]
+        if len(given) > 1:
+            raise UsageError(f"{' and '.join(given)} contradict each other: give one")
+        if self.exam_start is not None and (not given or given == ["--clock"]):
+            raise UsageError("--exam-start needs --exam-fps, --exam-duration or --container-clock beside it")
+
+
+@dataclass(frozen=True, eq=False)
+class ExamClock:
+    """Exam time of every frame of an exam, by ordinal."""
+
+    ticks: Ints
+    unit: Fraction
+    """Seconds per tick."""
+    source: ClockSource
+    detail: str
+    """How the times came about, for people and for the provenance."""
+
+    @property
+    def is_exam_time(self) -> bool:
+        """Whether these are times in the patient rather than in the player."""
+        return self.source != "playback"
+
+    def seconds(self, ordinal: int) -> Fraction:
+        """Exact time of a frame."""
+        return int(self.ticks[ordinal]) * self.unit
+
+    def show(self, ordinal: int) -> str:
+        """Time of a frame for people, marked when it is only playback time."""
+        return hms(self.seconds(ordinal)) + ("" if self.is_exam_time else " (playback)")
+
+
+def hms(seconds: Fraction | float) -> str:
+    """Write seconds as HH:MM:SS, rounded down."""
+    whole = math.floor(seconds)
+    return f"{whole // 3600:02d}:{whole // 60 % 60:02d}:{whole % 60:02d}"
+
+
+def parse_time(text: str) -> Fraction:
+    """Read seconds (`12.5`) or `HH:MM:SS[.fff]` exactly; ValueError if it is neither."""
+    clock = re.fullmatch(r"\s*(\d+):([0-5]?\d):([0-5]?\d(?:\.\d+)?)\s*", text)
+    if clock:
+        hours, minutes, seconds = clock.groups()
+        value = int(hours) * 3600 + int(minutes) * 60 + Fraction(seconds)
+    elif re.fullmatch(r"\s*\d+(\.\d*)?\s*", text):
+        value = Fraction(text.strip().rstrip("."))
+    else:
+        raise ValueError(f"'{text}' is neither seconds nor HH:MM:SS")
+    if value > MAX_SECONDS:
+        raise ValueError(f"'{text}' is longer than any exam")
+    return value
+
+
+def resolve_clock(
+    frames: FrameTable, last_duration: int, names: Sequence[str] | None, options: ClockOptions, exam: str
+) -> ExamClock:
+    """Find the exam time of every frame: sidecar, options, file names, container, else playback.
+
+    `last_duration` is how long the last frame is shown, in units of the time base.
+    """
+    start = options.exam_start or Fraction(0)
+    playback = [Fraction(int(pts - frames.pts[0])) * frames.time_base for pts in frames.pts]
+    if options.sidecar is not None:
+        times, detail = read_sidecar(options.sidecar, len(frames), names)
+        return _clock(times, "sidecar", detail, exam, names)
+    if options.exam_fps is not None:
+        numbers = [frame_number(name) for name in names] if names else []
+        rate = f"{float(options.exam_fps):g} frames per exam second"
+        if numbers and None not in numbers:
+            times = [start + Fraction(number or 0) / options.exam_fps for number in numbers]
+            return _clock(times, "file names", f"numbers in file names at {rate}", exam, names)
+        times = [start + i / options.exam_fps for i in range(len(frames))]
+        return _clock(times, "options", rate, exam, names)
+    if options.exam_duration is not None:
+        shown = playback[-1] + last_duration * frames.time_base
+        times = [start + t * options.exam_duration / shown for t in playback]
+        return _clock(times, "options", f"playback stretched over {hms(options.exam_duration)}", exam, names)
+    if options.container_is_exam_time:
+        if names is not None:
+            raise ClockError(f"{exam}: images carry no timestamps; give --exam-fps or --clock instead")
+        times = [start + t for t in playback]
+        return _clock(times, "container", "timestamps of the file, as the user said", exam, names)
+    return _clock(playback, "playback", "playback time; the exam time is not known", exam, names)
+
+
+def _clock(
+    times: list[Fraction], source: ClockSource, detail: str, exam: str, names: Sequence[str] | None
+) -> ExamClock:
+    for i, (before, now) in enumerate(itertools.pairwise(times), start=1):
+        if now < before:
+            name = f" ({names[i]})" if names else ""
+            raise ClockError(
+                f"{exam}: the exam clock ({source}) runs backwards at frame {i}{name}: {hms(now)} comes after "
+                f"{hms(before)}; correct that frame's time (past midnight, go on with 24:00:00)"
+            )
+    unit = Fraction(1, math.lcm(*{time.denominator for time in times}))
+    if max(times) / unit >= 2**62:  # sidecars with absurdly many decimals
+        unit = Fraction(1, 10**9)
+    return ExamClock(np.array([round(time / unit) for time in times], np.int64), unit, source, detail)
+
+
+def frame_number(name: str) -> int | None:
+    """Return the last number in a file name: 100 in `frame_000100.PNG`, 7 in `<video id>_7.jpg`."""
+    found = re.search(r"(\d+)\D*$", Path(name).stem)
+    return int(found.group(1)) if found else None
+
+
+def read_sidecar(path: Path, frame_count: int, names: Sequence[str] | None) -> tuple[list[Fraction], str]:
+    """Read `frame,time` rows; frames between two rows are interpolated, the first and last frame must be there."""
+    ordinals = {name: i for i, name in enumerate(names or ())}
+    anchors: dict[int, Fraction] = {}
+    for line, cells in _sidecar_rows(path):
+        where = f"{path}, line {line}"
+        ordinal = _ordinal(cells[0], ordinals, where)
+        if not 0 <= ordinal < frame_count:
+            raise ClockError(f"{where}: frame {ordinal} does not exist; the exam has frames 0 to {frame_count - 1}")
+        if ordinal in anchors:
+            raise ClockError(f"{where}: frame {ordinal} stands there twice; remove one row")
+        try:
+            anchors[ordinal] = parse_time(cells[1])
+        except ValueError as error:
+            raise ClockError(f"{where}: {error}; write for instance 754.5 or 00:12:34.5") from error
+    for needed in (0, frame_count - 1):
+        if needed not in anchors:
+            raise ClockError(f"{path}: no time for frame {needed}; give at least the first and the last frame")
+    detail = f"{len(anchors)} times from {path.name}"
+    if len(anchors) < frame_count:
+        detail += f", {frame_count - len(anchors)} interpolated"
+    return _interpolate(anchors, frame_count), detail
+
+
+def _sidecar_rows(path: Path) -> list[tuple[int, list[str]]]:
+    try:
+        text = path.read_text(encoding="utf-8-sig")
+    except OSError as error:
+        raise ClockError(f"{path}: the clock file cannot be read ({error.strerror}); check the path") from error
+    except UnicodeDecodeError as error:
+        raise ClockError(f"{path}: the clock file is not UTF-8 text; save it as CSV in UTF-8") from error
+    delimiter = max(",;\t", key=text.split("\n", 1)[0].count)
+    rows = [
+        (number, [cell.strip() for cell in cells])
+        for number, cells in enumerate(csv.reader(text.splitlines(), delimiter=delimiter), start=1)
+        if any(cell.strip() for cell in cells)
+    ]
+    if rows and rows[0][1][0].casefold() == "frame":
+        rows = rows[1:]
+    if not rows:
+        raise ClockError(f"{path}: the clock file has no rows; expected 'frame,seconds' or 'frame,HH:MM:SS'")
+    for number, cells in rows:
+        if len(cells) != 2:
+            raise ClockError(f"{path}, line {number}: expected two columns (frame, time), got {len(cells)}")
+    return rows
+
+
+def _ordinal(cell: str, ordinals: Mapping[str, int], where: str) -> int:
+    if cell in ordinals:
+        return ordinals[cell]
+    if re.fullmatch(r"\d+", cell):
+        return int(cell)
+    raise ClockError(f"{where}: '{cell}' is neither a frame ordinal nor the name of a frame; count frames from 0")
+
+
+def _interpolate(anchors: Mapping[int, Fraction], frame_count: int) -> list[Fraction]:
+    times = [Fraction(0)] * frame_count
+    known = sorted(anchors)
+    for left, right in itertools.pairwise(known):
+        step = (anchors[right] - anchors[left]) / (right - left)
+        for i in range(left, right):
+            times[i] = anchors[left] + step * (i - left)
+    times[known[-1]] = anchors[known[-1]]
+    return times

@@ -1,0 +1,62 @@
+"""One exception tree. Every message is one line, names the input, and ends with the remedy.
+
+DiceError                      exit code
+├── InputError                     1      an exam, a clock, a cache or a model that cannot be used
+│   ├── ExamError                         the video, folder or zip cannot be read
+│   ├── ClockError                        the exam clock is wrong or missing
+│   ├── EncoderError                      an encoder cannot be loaded or was fed the wrong thing
+│   └── StoreError                        the cache cannot be written or read
+├── MissingExtraError              1      an optional dependency is not installed
+└── UsageError                     2      options that contradict each other or make no sense
+"""
+
+from __future__ import annotations
+
+import importlib
+from types import ModuleType
+
+
+class DiceError(Exception):
+    """Base of everything raised on purpose; the command prints it as one line, without a traceback."""
+
+    exit_code = 1
+
+
+class InputError(DiceError):
+    """Something that was given cannot be used."""
+
+
+class ExamError(InputError):
+    """The video, folder or zip cannot be read as an exam."""
+
+
+class ClockError(InputError):
+    """The exam clock is wrong, incomplete or runs backwards."""
+
+
+class EncoderError(InputError):
+    """An encoder cannot be loaded, or was fed the wrong thing."""
+
+
+class StoreError(InputError):
+    """The cache cannot be written or read."""
+
+
+class MissingExtraError(DiceError):
+    """An optional dependency is not installed."""
+
+
+class UsageError(DiceError):
+    """Options that contradict each other or make no sense."""
+
+    exit_code = 2
+
+
+def require(module: str, *, extra: str, purpose: str) -> ModuleType:
+    """Import an optional dependency late, or say exactly what to install."""
+    try:
+        return importlib.import_module(module)
+    except ModuleNotFoundError as missing:
+        raise MissingExtraError(
+            f"{purpose} needs the package '{missing.name}', which is not installed: pip install 'dice-ce[{extra}]'"
+        ) from missing

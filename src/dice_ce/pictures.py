@@ -1,0 +1,39 @@
+"""Writing pictures: RGB arrays to PNG or JPEG, with the encoders PyAV brings along."""
+
+from __future__ import annotations
+
+from fractions import Fraction
+from pathlib import Path
+
+import av
+import numpy as np
+import numpy.typing as npt
+
+from dice_ce.errors import UsageError
+from dice_ce.files import write_atomically
+
+Image = npt.NDArray[np.uint8]
+
+_CODECS = {
+    ".png": ("png", "rgb24", {}),
+    ".jpg": ("mjpeg", "yuvj444p", {"qmin": "2", "qmax": "2"}),
+    ".bmp": ("bmp", "bgr24", {}),
+}
+
+
+def encode_picture(image: Image, suffix: str) -> bytes:
+    """Compress one RGB picture; the same pixels give the same bytes."""
+    if suffix not in _CODECS:
+        raise UsageError(f"pictures are written as {', '.join(_CODECS)}, not as '{suffix}'")
+    codec, pixel_format, options = _CODECS[suffix]
+    encoder = av.CodecContext.create(codec, "w")
+    assert isinstance(encoder, av.VideoCodecContext)
+    encoder.height, encoder.width = image.shape[:2]
+    encoder.pix_fmt, encoder.time_base, encoder.options = pixel_format, Fraction(1, 25), options
+    frame = av.VideoFrame.from_ndarray(np.ascontiguousarray(image), format="rgb24").reformat(format=pixel_format)
+    return b"".join(bytes(packet) for packet in [*encoder.encode(frame), *encoder.encode(None)])
+
+
+def write_picture(path: Path, image: Image) -> None:
+    """Write one picture, or nothing."""
+    write_atomically(path, encode_picture(image, path.suffix.lower()))

@@ -1,0 +1,39 @@
+"""Reading pictures out of exports: video files, folders of frames, zips of frames.
+
+A source knows its frames and where decoding can start; a cursor decodes them. Cursors are independent of each other,
+so several threads can read one exam. Damage never stops a cursor: what cannot be decoded is left out, and whoever
+reads sees it by the missing ordinal.
+"""
+
+from __future__ import annotations
+
+import zipfile
+from pathlib import Path
+
+from dice_ce.errors import ExamError
+from dice_ce.readers.base import SMALLEST_SIDE, Cursor, Source, check_size
+from dice_ce.readers.images import index_images
+from dice_ce.readers.video import index_video
+
+__all__ = ["SMALLEST_SIDE", "Cursor", "Source", "check_size", "open_source"]
+
+
+def open_source(path: Path) -> Source:
+    """Find out what kind of export this is and count its frames."""
+    try:
+        if path.is_dir():
+            return index_images(path, sorted(entry.name for entry in path.iterdir() if entry.is_file()))
+        if not path.exists():
+            raise ExamError(f"{path}: no such file or folder; check the path")
+        with path.open("rb") as file:
+            magic = file.read(4)
+        if not magic:
+            raise ExamError(f"{path}: the file is empty (0 bytes); copy or export it again")
+        if magic == b"PK\x03\x04" or path.suffix.lower() == ".zip":
+            with zipfile.ZipFile(path) as archive:
+                return index_images(path, [entry.filename for entry in archive.infolist() if not entry.is_dir()])
+        return index_video(path)
+    except zipfile.BadZipFile as error:
+        raise ExamError(f"{path}: the zip is damaged or incomplete ({error}); copy it again") from error
+    except OSError as error:
+        raise ExamError(f"{path}: cannot be read ({error.strerror}); check the permissions") from error

@@ -1,0 +1,139 @@
+"""Writes a simulated exam as capsule software would export it: a video, and the clock of its frames."""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Callable, Iterable, Iterator
+from concurrent.futures import Future, ThreadPoolExecutor
+from dataclasses import dataclass
+from fractions import Fraction
+from pathlib import Path
+from typing import IO
+
+import av
+import numpy as np
+from av.video.stream import VideoStream
+from numpy.typing import NDArray
+
+from dice_ce.files import atomic_file
+from dice_ce.lettering import text_pixels
+
+from .motion import CapsulePath, ExamScript, capsule_path
+from .mucosa import Image
+from .scene import Field, build_scene, render
+
+SMALLEST = 80  # pixels: below, the burnt-in text would not even fit across the picture
+WORKERS = 2
+MARGIN = 2
+
+
+@dataclass(frozen=True)
+class SimulatedExam:
+    """What was written, and the truth behind it."""
+
+    video: Path
+    clock: Path
+    script: ExamScript
+    path: CapsulePath
+
+
+def simulate(
+    path: str | Path,
+    *,
+    frames: int = 3000,
+    size: int = 336,
+    seed: int = 0,
+    playback_fps: int = 25,
+    exam_fps: float | Fraction = 1,
+    field: Field = "octagon",
+    gop: int = 250,
+    codec: str = "libx264",
+    burn_in: bool = True,
+    progress: Callable[[int, int], None] | None = None,
+) -> SimulatedExam:
+    """Write the video to `path` and its clock beside it, as `<stem>.clock.csv`.
+
+    `progress` is called with the frames written so far and in all. Neither file appears before both are
+    complete.
+    """
+    if size % 2 or size < SMALLEST:
+        raise ValueError(f"size must be even and at least {SMALLEST}, not {size}")
+    video = Path(path)
+    clock = video.with_name(f"{video.stem}.clock.csv")
+    script = ExamScript(frames=frames, seed=seed, exam_fps=float(exam_fps))
+    motion = capsule_path(script)
+    with atomic_file(clock) as clock_draft, atomic_file(video) as video_draft:
+        _write_clock(clock_draft, frames, exam_fps)
+        scene = build_scene(size, seed, field)
+
+        def export(frame: int) -> Image:
+            image = render(scene, motion.at(frame), frame)
+            if burn_in:
+                burn(image, scene.field, exam_seconds(frame, exam_fps))
+            return image
+
+        images = _in_order(export, frames)
+        _write_video(video_draft, images, frames, size, playback_fps, gop, codec, progress)
+    return SimulatedExam(video, clock, script, motion)
+
+
+def exam_seconds(frame: int, exam_fps: float | Fraction) -> Fraction:
+    return frame / Fraction(str(exam_fps))  # its text, since 0.1 means a tenth and not the nearest float
+
+
+def burn(image: Image, field: NDArray[np.bool_], seconds: Fraction) -> None:
+    """Draw the usual patient data in the corners; the field of view stays untouched."""
+    minutes, second = divmod(int(seconds), 60)
+    time = f"{minutes // 60:02d}:{minutes % 60:02d}:{second:02d}"
+    scale = max(1, len(image) // 336)
+    for text, top, left in (("DEMO PATIENT", True, True), ("2000-01-01", True, False), (time, False, False)):
+        pixels = text_pixels(text, scale)
+        height, width = pixels.shape
+        rows = slice(MARGIN, MARGIN + height) if top else slice(-MARGIN - height, -MARGIN)
+        columns = slice(MARGIN, MARGIN + width) if left else slice(-MARGIN - width, -MARGIN)
+        image[rows, columns][pixels & ~field[rows, columns]] = 255
+
+
+def _write_clock(file: IO[bytes], frames: int, exam_fps: float | Fraction) -> None:
+    file.write(b"frame,seconds\n")
+    for frame in range(frames):
+        seconds = exam_seconds(frame, exam_fps)
+        shown = int(seconds) if seconds.denominator == 1 else repr(float(seconds))
+        file.write(f"{frame},{shown}\n".encode())
+
+
+def _in_order(make: Callable[[int], Image], frames: int) -> Iterator[Image]:
+    """Images made a few ahead of their use, so that memory stays bounded and both cores busy."""
+    with ThreadPoolExecutor(WORKERS) as pool:
+        ahead: deque[Future[Image]] = deque()
+        for frame in range(frames):
+            ahead.append(pool.submit(make, frame))
+            if len(ahead) > 2 * WORKERS:
+                yield ahead.popleft().result()
+        while ahead:
+            yield ahead.popleft().result()
+
+
+def _write_video(
+    file: IO[bytes],
+    images: Iterable[Image],
+    frames: int,
+    size: int,
+    playback_fps: int,
+    gop: int,
+    codec: str,
+    progress: Callable[[int, int], None] | None,
+) -> None:
+    with av.open(file, "w", format="mp4") as container:
+        stream = container.add_stream(codec, rate=playback_fps, options={"preset": "veryfast", "crf": "20"})
+        if not isinstance(stream, VideoStream):
+            raise ValueError(f"{codec} is not a video codec")
+        stream.width = stream.height = size
+        stream.pix_fmt = "yuv420p"
+        stream.gop_size = gop
+        stream.thread_count = 1  # the file must not depend on the number of cores
+        for done, image in enumerate(images, start=1):
+            container.mux(stream.encode(av.VideoFrame.from_ndarray(image, format="rgb24")))
+            if progress is not None:
+                progress(done, frames)
+        container.mux(stream.encode())

@@ -1,0 +1,68 @@
+import io
+
+import pytest
+
+from dice_ce import progress
+from dice_ce.progress import ProgressBar
+
+
+class Terminal(io.StringIO):
+    def isatty(self) -> bool:
+        return True
+
+
+@pytest.fixture
+def clock(monkeypatch: pytest.MonkeyPatch) -> list[float]:
+    now = [0.0]
+    monkeypatch.setattr(progress.time, "monotonic", lambda: now[0])
+    return now
+
+
+def test_a_log_gets_a_plain_line_now_and_then(clock: list[float]) -> None:
+    log = io.StringIO()
+    with ProgressBar("exam", stream=log) as bar:
+        for second in range(0, 31):
+            clock[0] = float(second)
+            bar(100 * second, 3000)
+    assert log.getvalue().splitlines() == [
+        "exam   33 %  1,000/3,000 frames  100/s  0:20 left",
+        "exam   67 %  2,000/3,000 frames  100/s  0:10 left",
+        "exam  100 %  3,000/3,000 frames  100/s  0:30",
+    ]
+
+
+def test_a_terminal_gets_a_bar_that_is_redrawn_in_place(clock: list[float]) -> None:
+    terminal = Terminal()
+    with ProgressBar("exam", stream=terminal) as bar:
+        bar(0, 100)
+        clock[0] = 1.0
+        bar(50, 100)
+    text = terminal.getvalue()
+    assert "\r\x1b[2Kexam  [############............]  50 %  50/100 frames  50/s  0:01 left" in text
+    assert text.endswith("\n")
+    assert text.count("\n") == 1
+
+
+def test_what_an_earlier_run_did_does_not_count_for_the_rate(clock: list[float]) -> None:
+    log = io.StringIO()
+    with ProgressBar("exam", stream=log) as bar:
+        bar(5000, 10000)
+        clock[0] = 10.0
+        bar(6000, 10000)
+    assert "6,000/10,000 frames  100/s  0:40 left" in log.getvalue()
+
+
+def test_nothing_is_printed_where_nothing_was_done() -> None:
+    log = io.StringIO()
+    with ProgressBar("exam", stream=log):
+        pass
+    assert log.getvalue() == ""
+
+
+def test_hours_are_shown_as_hours(clock: list[float]) -> None:
+    log = io.StringIO()
+    with ProgressBar("exam", stream=log) as bar:
+        bar(0, 100_000)
+        clock[0] = 10.0
+        bar(100, 100_000)
+    assert "2:46:30 left" in log.getvalue()
