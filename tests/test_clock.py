@@ -72,17 +72,17 @@ def test_a_sidecar_wins_and_is_exact(tmp_path: Path) -> None:
     assert clock.source == "sidecar"
 
 
-@pytest.mark.parametrize(
-    "options",
-    [
-        {"exam_fps": Fraction(1), "exam_duration": Fraction(10)},
-        {"exam_fps": Fraction(1), "container_is_exam_time": True},
-        {"sidecar": Path("c.csv"), "exam_fps": Fraction(1)},
-    ],
-)
-def test_two_clocks_at_once_contradict_each_other(options: dict[str, object]) -> None:
-    with pytest.raises(UsageError, match="contradict each other: give one"):
-        ClockOptions(**options)  # type: ignore[arg-type]
+def test_a_sidecar_wins_over_options_and_options_over_the_container(tmp_path: Path) -> None:
+    sidecar = tmp_path / "c.csv"
+    sidecar.write_text("0,5\n3,8\n")
+    fps = Fraction(2)
+    assert resolve(ClockOptions(sidecar=sidecar, exam_fps=fps, container_is_exam_time=True)).source == "sidecar"
+    assert resolve(ClockOptions(exam_fps=fps, container_is_exam_time=True)).source == "options"
+
+
+def test_two_rates_at_once_contradict_each_other() -> None:
+    with pytest.raises(UsageError, match="--exam-fps and --exam-duration contradict each other: give one"):
+        ClockOptions(exam_fps=Fraction(1), exam_duration=Fraction(10))
 
 
 @pytest.mark.parametrize(

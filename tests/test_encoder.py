@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from dice_ce.backbones.lite import read_legacy_checkpoint
-from dice_ce.encoder import ENCODERS, BatchTolerance, Encoder, OnnxEncoder, export_encoder, load_encoder
+from dice_ce.encoder import BATCH_TOLERANCE, ENCODERS, Encoder, OnnxEncoder, export_encoder, load_encoder
 from dice_ce.errors import EncoderError, MissingExtraError
 from tests.material import write_tiny_encoder
 
@@ -66,7 +66,7 @@ class TestConformance:
         together = encoder.encode(batch)
         apart = np.concatenate([encoder.encode(batch[i : i + 1]) for i in range(9)])
         worst = np.linalg.norm(together - apart, axis=1) / np.linalg.norm(together, axis=1)
-        assert worst.max() <= BatchTolerance
+        assert worst.max() <= BATCH_TOLERANCE
 
     def test_grey_black_and_white_frames_are_frames(self, encoder: Encoder) -> None:
         size = encoder.input_size

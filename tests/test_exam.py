@@ -92,6 +92,9 @@ def test_a_clock_beside_the_video_is_found(tmp_path: Path) -> None:
         assert exam.clock.source == "sidecar"
         assert exam.clock.seconds(2) == Fraction(71, 2)
     with open_exam(path, clock=ClockOptions(exam_fps=Fraction(2))) as exam:
+        assert exam.clock.source == "sidecar", "what was written down for this exam wins over what is said of all"
+    (tmp_path / "e.clock.csv").unlink()
+    with open_exam(path, clock=ClockOptions(exam_fps=Fraction(2))) as exam:
         assert exam.clock.source == "options"
 
 

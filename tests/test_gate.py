@@ -12,8 +12,6 @@ class Counting:
 
     def __init__(self, encoder: OnnxEncoder) -> None:
         self._encoder, self.frames = encoder, 0
-        self.name, self.digest, self.dim = encoder.name, encoder.digest, encoder.dim
-        self.input_size, self.resize = encoder.input_size, encoder.resize
 
     def encode(self, batch: np.ndarray) -> np.ndarray:
         self.frames += len(batch)
@@ -44,7 +42,7 @@ def test_runs_compare_with_their_first_frame_so_that_slow_drift_ends_them() -> N
 
 def test_without_a_gate_every_frame_is_encoded(tiny_encoder: OnnxEncoder) -> None:
     counting, images = Counting(tiny_encoder), clip([0] * 20)
-    block = encode_block(images, counting, None)
+    block = encode_block(images, counting.encode, None)
     assert counting.frames == 20
     assert block.exact.all()
     assert np.array_equal(block.vectors, tiny_encoder.encode(images))
@@ -52,7 +50,7 @@ def test_without_a_gate_every_frame_is_encoded(tiny_encoder: OnnxEncoder) -> Non
 
 def test_a_standing_capsule_is_encoded_at_both_ends_only(tiny_encoder: OnnxEncoder) -> None:
     counting = Counting(tiny_encoder)
-    block = encode_block(clip([0] * 64), counting, GateConfig())
+    block = encode_block(clip([0] * 64), counting.encode, GateConfig())
     assert counting.frames == 2
     assert block.exact.nonzero()[0].tolist() == [0, 63]
     assert block.worst == pytest.approx(0, abs=1e-6)
@@ -60,7 +58,7 @@ def test_a_standing_capsule_is_encoded_at_both_ends_only(tiny_encoder: OnnxEncod
 
 def test_a_moving_capsule_is_encoded_frame_by_frame(tiny_encoder: OnnxEncoder) -> None:
     images = clip([0, 40, 80, 10, 90, 60])
-    block = encode_block(images, tiny_encoder, GateConfig())
+    block = encode_block(images, tiny_encoder.encode, GateConfig())
     assert block.exact.all()
     assert np.array_equal(block.vectors, tiny_encoder.encode(images))
 
@@ -68,7 +66,7 @@ def test_a_moving_capsule_is_encoded_frame_by_frame(tiny_encoder: OnnxEncoder) -
 def test_a_small_spot_is_noticed(tiny_encoder: OnnxEncoder) -> None:
     images = np.array(clip([0] * 9))
     images[4, 10:16, 10:16] = (200, 30, 30)
-    block = encode_block(images, tiny_encoder, GateConfig())
+    block = encode_block(images, tiny_encoder.encode, GateConfig())
     assert block.exact[4]
     assert np.array_equal(block.vectors[4], tiny_encoder.encode(images[4:5])[0])
 
@@ -76,8 +74,8 @@ def test_a_small_spot_is_noticed(tiny_encoder: OnnxEncoder) -> None:
 def test_runs_whose_ends_disagree_are_halved(tiny_encoder: OnnxEncoder) -> None:
     images = np.array(clip([0] * 17))
     images[:, :, 16:] += np.arange(17, dtype=np.uint8)[:, None, None, None]  # drifts in look, not by much per cell
-    strict = encode_block(images, tiny_encoder, GateConfig(pixel=50, feature=1e-4))
-    loose = encode_block(images, tiny_encoder, GateConfig(pixel=50, feature=0.5))
+    strict = encode_block(images, tiny_encoder.encode, GateConfig(pixel=50, feature=1e-4))
+    loose = encode_block(images, tiny_encoder.encode, GateConfig(pixel=50, feature=0.5))
     assert loose.exact.sum() == 2
     assert 2 < strict.exact.sum() < 17
     assert strict.worst <= 1e-4
@@ -92,7 +90,7 @@ def test_every_reused_feature_lies_between_exact_ones_that_agree(
 
     encoder = OnnxEncoder.open(write_tiny_encoder(tmp_path_factory.getbasetemp() / "gate.onnx"))
     images = clip(levels)
-    block = encode_block(images, encoder, GateConfig(pixel=8, feature=feature))
+    block = encode_block(images, encoder.encode, GateConfig(pixel=8, feature=feature))
     true, exact = encoder.encode(images), block.exact.nonzero()[0]
     assert np.allclose(block.vectors[exact], true[exact], atol=1e-6)
     for row in (~block.exact).nonzero()[0]:

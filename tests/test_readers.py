@@ -7,6 +7,7 @@ from fractions import Fraction
 from pathlib import Path
 from typing import Any
 
+import av
 import numpy as np
 import pytest
 from hypothesis import given
@@ -243,3 +244,23 @@ def test_an_abandoned_stream_gives_its_handle_back(tmp_path: Path) -> None:
 
 def test_numbered_frames_show_their_number() -> None:
     assert [read_number(numbered(i)) for i in (0, 1, 1000, 65535)] == [0, 1, 1000, 65535]
+
+
+def test_frames_that_an_edit_list_hides_do_not_count(tmp_path: Path) -> None:
+    """As left by cutting tools that copy from the keyframe before the cut."""
+    whole = numbered_video(tmp_path / "whole.mp4", COUNT, options={"g": "20", "sc_threshold": "0"})
+    cut = tmp_path / "cut.mp4"
+    with av.open(str(whole)) as source, av.open(str(cut), "w", options={"avoid_negative_ts": "disabled"}) as target:
+        stream = source.streams.video[0]
+        copy = target.add_stream_from_template(stream)
+        hidden = 13 * 512  # a frame lasts 512 units
+        for packet in source.demux(stream):
+            if packet.pts is not None and packet.dts is not None:
+                packet.pts, packet.dts, packet.stream = packet.pts - hidden, packet.dts - hidden, copy
+                target.mux(packet)
+    with open_exam(cut, mask=False) as exam:
+        assert len(exam) == COUNT - 13
+        assert exam.warnings == ()
+        assert [(i, read_number(picture)) for i, picture in exam.read()] == [(i, i + 13) for i in range(COUNT - 13)]
+        assert read_number(exam.image(40)) == 53
+        assert exam.clock.seconds(40) == Fraction(40, 25)

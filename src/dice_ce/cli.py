@@ -104,7 +104,7 @@ def _command(
 
 
 def _add_exam_options(parser: argparse.ArgumentParser) -> None:
-    clock = parser.add_argument_group("exam clock", "Playback time is not exam time. Give one of:")
+    clock = parser.add_argument_group("exam clock", "Playback time is not exam time. The first of these wins:")
     clock.add_argument("--clock", type=Path, metavar="CSV", help="frame,seconds or frame,HH:MM:SS per row")
     clock.add_argument("--exam-fps", type=_fraction, help="frames the capsule took per second, e.g. 2 or 0.7 or 1/3")
     clock.add_argument("--exam-duration", type=_time, help="length of the exam in seconds or HH:MM:SS")

@@ -48,16 +48,10 @@ class ClockOptions:
                 raise UsageError(f"{option} must be positive, got {float(value):g}")
         if self.exam_start is not None and self.exam_start < 0:
             raise UsageError(f"--exam-start must not be negative, got {float(self.exam_start):g}")
-        rates = {
-            "--clock": self.sidecar is not None,
-            "--exam-fps": self.exam_fps is not None,
-            "--exam-duration": self.exam_duration is not None,
-            "--container-clock": self.container_is_exam_time,
-        }
-        given = [option for option, is_given in rates.items() if is_given]
-        if len(given) > 1:
-            raise UsageError(f"{' and '.join(given)} contradict each other: give one")
-        if self.exam_start is not None and (not given or given == ["--clock"]):
+        if self.exam_fps is not None and self.exam_duration is not None:
+            raise UsageError("--exam-fps and --exam-duration contradict each other: give one")
+        has_rate = self.exam_fps is not None or self.exam_duration is not None or self.container_is_exam_time
+        if self.exam_start is not None and not has_rate:
             raise UsageError("--exam-start needs --exam-fps, --exam-duration or --container-clock beside it")
 
 

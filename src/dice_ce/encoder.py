@@ -21,7 +21,7 @@ import numpy.typing as npt
 from dice_ce.errors import EncoderError
 from dice_ce.files import write_atomically
 
-BatchTolerance = 1e-4
+BATCH_TOLERANCE = 1e-4
 """Largest difference, relative to the feature's norm, that another batch size may make."""
 
 Resize = Literal["area", "bilinear", "bicubic"]

@@ -163,8 +163,8 @@ def open_exam(
     source = open_source(path)
     name = str(path)
     options = clock or ClockOptions()
-    if options == ClockOptions() and (beside := sidecar_beside(path)).is_file():
-        options = ClockOptions(sidecar=beside)
+    if options.sidecar is None and (beside := sidecar_beside(path)).is_file():
+        options = dataclasses.replace(options, sidecar=beside)
     resolved = resolve_clock(source.frames, source.last_duration, source.names, options, name)
     samples = _sample(source, name)
     width, height = samples[0][1].width, samples[0][1].height

@@ -14,6 +14,7 @@ from collections.abc import Callable, Iterator
 from contextlib import closing
 
 import numpy as np
+import numpy.typing as npt
 
 from dice_ce.encoder import Encoder
 from dice_ce.errors import EncoderError
@@ -123,7 +124,7 @@ class _Run:
         index: list[int] = []
         blocks: list[EncodedBlock] = []
         for ordinals, images in self._blocks(cursor, render, start, stop):
-            block = encode_block(images, self._encoder, self._gate)
+            block = encode_block(images, self._encode, self._gate)
             if not np.all(np.abs(block.vectors) <= np.finfo(np.float16).max):
                 raise EncoderError(
                     f"{self._encoder.name}: produced features that are not finite or too large for 16 bits near frame "
@@ -140,9 +141,14 @@ class _Run:
             max((block.worst for block in blocks), default=0.0),
         )
 
+    def _encode(self, batch: npt.NDArray[np.uint8]) -> npt.NDArray[np.float32]:
+        if self._stop.is_set():
+            raise _Stopped
+        return self._encoder.encode(batch)
+
     def _blocks(
         self, cursor: Cursor, render: Renderer, start: int, stop: int
-    ) -> Iterator[tuple[list[int], np.ndarray[tuple[int, ...], np.dtype[np.uint8]]]]:
+    ) -> Iterator[tuple[list[int], npt.NDArray[np.uint8]]]:
         """Gather decoded pictures into blocks, telling the progress as each has been dealt with."""
         size = self._encoder.input_size
         images = np.empty((BLOCK_LENGTH, size, size, 3), np.uint8)
@@ -159,8 +165,6 @@ class _Run:
             self._finished(len(ordinals))
 
     def _finished(self, frames: int) -> None:
-        if self._stop.is_set():
-            raise _Stopped
         with self._lock:
             self._done += frames
             self._progress(self._done, len(self._exam))

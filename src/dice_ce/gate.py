@@ -7,12 +7,15 @@ ones, at most `run_limit` frames apart, whose cosine distance is at most `featur
 
 from __future__ import annotations
 
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 
 import numpy as np
 import numpy.typing as npt
 
-from dice_ce.encoder import Encoder
+Images = npt.NDArray[np.uint8]
+Vectors = npt.NDArray[np.float32]
+Encode = Callable[[Images], Vectors]
 
 BATCH = 8
 """Frames encoded in one call; larger batches are not faster on a CPU and cost memory."""
@@ -34,40 +37,33 @@ class GateConfig:
 class EncodedBlock:
     """Features of consecutive frames, and which of them were computed rather than reused."""
 
-    vectors: npt.NDArray[np.float32]
+    vectors: Vectors
     exact: npt.NDArray[np.bool_]
     worst: float
     """Largest cosine distance between the ends of a run that was accepted."""
 
 
-def encode_block(images: npt.NDArray[np.uint8], encoder: Encoder, gate: GateConfig | None) -> EncodedBlock:
+def encode_block(images: Images, encode: Encode, gate: GateConfig | None) -> EncodedBlock:
     """Encode consecutive frames; without a gate, each of them."""
-    if gate is None:
-        everything = np.arange(len(images))
-        return EncodedBlock(_encode(images, everything, encoder), np.ones(len(images), np.bool_), 0.0)
-    vectors = np.zeros((len(images), encoder.dim), np.float32)
-    exact = np.zeros(len(images), np.bool_)
-    runs = find_runs(cell_means(images), gate.pixel)
-    wanted = {frame for run in runs for frame in run}
+    runs = find_runs(cell_means(images), gate.pixel) if gate else [(i, i) for i in range(len(images))]
+    limit = gate.feature if gate else 0.0
+    known: dict[int, Vectors] = {}
+    source = np.arange(len(images))  # which frame's feature each frame takes
     worst = 0.0
-    while wanted:
-        rows = np.array(sorted(wanted))
-        vectors[rows], exact[rows] = _encode(images, rows, encoder), True
-        open_runs = []
-        wanted = set()
+    while runs:
+        wanted = sorted({end for run in runs for end in run} - known.keys())
+        known.update(zip(wanted, _encode(images, wanted, encode), strict=True))
+        halves = []
         for first, last in runs:
-            distance = cosine_distance(vectors[first], vectors[last])
-            if last - first > 1 and distance > gate.feature:
-                middle = (first + last) // 2
-                wanted.add(middle)
-                open_runs += [(first, middle), (middle, last)]
+            middle = (first + last) // 2
+            distance = cosine_distance(known[first], known[last])
+            if last - first > 1 and distance > limit:
+                halves += [(first, middle), (middle, last)]
             elif last - first > 1:
+                source[first : middle + 1], source[middle + 1 : last + 1] = first, last
                 worst = max(worst, distance)
-                middle = (first + last) // 2
-                vectors[first + 1 : middle + 1] = vectors[first]
-                vectors[middle + 1 : last] = vectors[last]
-        runs = open_runs
-    return EncodedBlock(vectors, exact, worst)
+        runs = halves
+    return EncodedBlock(np.stack([known[i] for i in source.tolist()]), source == np.arange(len(images)), worst)
 
 
 def find_runs(cells: npt.NDArray[np.float32], pixel: float) -> list[tuple[int, int]]:
@@ -80,7 +76,7 @@ def find_runs(cells: npt.NDArray[np.float32], pixel: float) -> list[tuple[int, i
     return runs
 
 
-def cell_means(images: npt.NDArray[np.uint8]) -> npt.NDArray[np.float32]:
+def cell_means(images: Images) -> npt.NDArray[np.float32]:
     """Return the mean colour of every cell of every frame, [n, rows, columns, 3]: few numbers, yet local enough."""
     missing = -images.shape[1] % CELL
     if missing:
@@ -91,12 +87,12 @@ def cell_means(images: npt.NDArray[np.uint8]) -> npt.NDArray[np.float32]:
     return np.asarray(cells, np.float32) / np.float32(CELL**2)
 
 
-def cosine_distance(a: npt.NDArray[np.float32], b: npt.NDArray[np.float32]) -> float:
+def cosine_distance(a: Vectors, b: Vectors) -> float:
     """1 - cos(a, b); two zero vectors are alike."""
     norms = float(np.linalg.norm(a)) * float(np.linalg.norm(b))
     return 1.0 - float(a @ b) / norms if norms > 0 else float(np.any(a != b))
 
 
-def _encode(images: npt.NDArray[np.uint8], rows: npt.NDArray[np.int64], encoder: Encoder) -> npt.NDArray[np.float32]:
-    parts = [encoder.encode(images[rows[i : i + BATCH]]) for i in range(0, len(rows), BATCH)]
-    return np.concatenate(parts) if parts else np.empty((0, encoder.dim), np.float32)
+def _encode(images: Images, rows: list[int], encode: Encode) -> Iterator[Vectors]:
+    for i in range(0, len(rows), BATCH):
+        yield from encode(images[rows[i : i + BATCH]])

@@ -241,7 +241,7 @@ def list_cache() -> list[CacheEntry]:
         for path in sorted(root.glob("encoders/*.onnx"))
     ]
     for folder in sorted(path for path in root.glob("features/*") if path.is_dir()):
-        size = sum(file.stat().st_size for file in folder.rglob("*") if file.is_file())
+        size = sum(_size(file) for file in folder.rglob("*"))
         try:
             manifest = json.loads((folder / "manifest.json").read_text())
             entry = CacheEntry(
@@ -253,21 +253,29 @@ def list_cache() -> list[CacheEntry]:
     return entries
 
 
+def _size(path: Path) -> int:
+    try:
+        return path.stat().st_size if path.is_file() else 0
+    except FileNotFoundError:  # a running extraction has renamed or removed it
+        return 0
+
+
 def clear_cache(kinds: set[str]) -> list[CacheEntry]:
     """Remove entries of these kinds and say which they were; folders that a running extraction holds are left alone."""
     removed = []
     for entry in list_cache():
-        if entry.kind not in kinds:
-            continue
-        if entry.path.is_file():
-            entry.path.unlink()
-        elif not _remove_unless_locked(entry.path):
-            continue
-        removed.append(entry)
+        try:
+            if entry.kind in kinds and _remove_unless_locked(entry.path):
+                removed.append(entry)
+        except OSError as error:
+            raise StoreError(f"{entry.path}: cannot be removed ({error.strerror}); check the permissions") from error
     return removed
 
 
 def _remove_unless_locked(folder: Path) -> bool:
+    if folder.is_file():
+        folder.unlink()
+        return True
     lock = folder.with_suffix(".lock")
     with lock.open("w") as file:
         if os.name == "posix":

@@ -19,6 +19,8 @@ from dice_ce.errors import ExamError
 from dice_ce.frames import FrameTable, Ints
 from dice_ce.readers.base import LARGEST_SIDE, NOMINAL_RATE, Cursor
 
+LARGEST_FILE = 256 * 2**20
+"""Bytes; a larger "frame" is something else, or made to exhaust the memory."""
 SUFFIXES = (".jpg", ".jpeg", ".png", ".bmp")
 DECODER_BY_MAGIC = ((b"\xff\xd8\xff", "mjpeg"), (b"\x89PNG", "png"), (b"BM", "bmp"))
 """The content decides, not the ending: exports name JPEGs .PNG and the other way round."""
@@ -93,16 +95,15 @@ class ImageCursor:
                 yield ordinal, frame
 
     def content(self, name: str) -> bytes:
-        """Read one file; a zip member that is damaged reads as empty, and so counts as undecodable."""
+        """Read one file; what is damaged in its zip or absurdly large reads as empty, and so counts as undecodable."""
         if self._archive is None:
+            path = self._source.path / name
             try:
-                return (self._source.path / name).read_bytes()
+                return path.read_bytes() if path.stat().st_size <= LARGEST_FILE else b""
             except OSError as error:
-                raise ExamError(
-                    f"{self._source.path / name}: cannot be read ({error.strerror}); check the permissions"
-                ) from error
+                raise ExamError(f"{path}: cannot be read ({error.strerror}); check the permissions") from error
         try:
-            return self._archive.read(name)
+            return self._archive.read(name) if self._archive.getinfo(name).file_size <= LARGEST_FILE else b""
         except zipfile.BadZipFile:
             return b""
         except RuntimeError as error:  # what zipfile raises for encrypted members

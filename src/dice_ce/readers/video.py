@@ -8,10 +8,11 @@ from contextlib import closing
 from dataclasses import dataclass
 from fractions import Fraction
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import av
 import numpy as np
+from av.stream import Disposition
 
 from dice_ce.errors import ExamError
 from dice_ce.frames import FrameTable, Ints
@@ -61,7 +62,8 @@ def _open_container(path: Path) -> tuple[Any, Any]:
             f"{path}: not a readable video ({reason}); it is damaged, incomplete or of another type: "
             "play it to check, then copy or export it again"
         ) from error
-    stream = next((s for s in container.streams.video if s.codec_context is not None), None)
+    cover = Disposition.attached_pic  # of a sound file
+    stream = next((s for s in container.streams.video if s.codec_context and not s.disposition & cover), None)
     if stream is None or stream.codec_context.name in NOT_A_VIDEO:
         has_audio = bool(container.streams.audio)
         container.close()
@@ -70,47 +72,86 @@ def _open_container(path: Path) -> tuple[Any, Any]:
     return container, stream
 
 
-def index_video(path: Path) -> VideoSource:
+class _Packet(NamedTuple):
+    pts: int | None
+    dts: int | None
+    is_keyframe: bool
+
+
+@dataclass(frozen=True)
+class _Scan:
+    """What reading all packets of a file tells, without decoding them."""
+
+    container: str
+    time_base: Fraction
+    frame_time: int
+    """How long a frame is shown on average, in units of the time base."""
+    reorders: bool
+    """Whether pictures are stored in another order than they are shown."""
+    declared: int
+    """Frames the file says it has; 0 if it does not say."""
+    stored: int
+    """Packets found, also those that edit lists hide or that only fill time."""
+    packets: list[_Packet]
+    """Packets that become pictures."""
+
+
+def _scan(path: Path) -> _Scan:
     container, stream = _open_container(path)
     with closing(container):
-        width, height = stream.codec_context.width, stream.codec_context.height
-        check_size(path, width, height)
+        check_size(path, stream.codec_context.width, stream.codec_context.height)
         time_base = Fraction(stream.time_base)
-        declared = stream.frames
-        rate = stream.average_rate or stream.base_rate or NOMINAL_RATE
-        # AVI has no presentation timestamps; with reordered pictures the demuxer's guesses are wrong.
-        guesses = container.format.name == "avi" and stream.codec_context.has_b_frames
-        can_seek = container.format.name in EXACT_AFTER_SEEK
-        packets = [
-            (packet.pts, packet.dts, packet.is_keyframe)
-            for packet in _packets(container, stream)
-            if packet.size and not packet.is_discard
-        ]
+        rate = Fraction(stream.average_rate or stream.base_rate or NOMINAL_RATE)
+        facts = (container.format.name, time_base, max(1, round(1 / rate / time_base)))
+        reorders, declared = bool(stream.codec_context.has_b_frames), stream.frames
+        stored, packets = 0, []
+        for packet in _packets(container, stream):
+            stored += packet.dts is not None
+            if packet.size and not packet.is_discard:
+                packets.append(_Packet(packet.pts, packet.dts, packet.is_keyframe))
     if not packets:
         raise ExamError(f"{path}: the video has no frames; copy or export it again")
-    warnings = []
-    if declared > len(packets):
-        warnings.append(f"the file declares {declared} frames but holds {len(packets)}: it is incomplete or damaged")
-    stamps = [pts for pts, _, _ in packets]
-    frame_time = max(1, round(1 / Fraction(rate) / time_base))
-    if guesses or None in stamps or len(set(stamps)) < len(stamps):
-        return _index_by_decoding(path, time_base, frame_time, tuple(warnings))
+    return _Scan(*facts, reorders, declared, stored, packets)
+
+
+def index_video(path: Path) -> VideoSource:
+    """Find every frame of a video, when it is shown, and where decoding can start."""
+    scan = _scan(path)
+    stamps = [packet.pts for packet in scan.packets if packet.pts is not None]
+    warnings = _missing_frames(scan, stamps)
+    # AVI has no presentation timestamps, and where pictures are reordered FFmpeg guesses them wrongly.
+    is_guessed = scan.container == "avi" and scan.reorders
+    if is_guessed or len(set(stamps)) < len(scan.packets):
+        return _index_by_decoding(path, scan, warnings)
     pts = np.array(sorted(stamps), np.int64)
-    ordinal_of = {int(stamp): i for i, stamp in enumerate(pts)}
-    seek_to = {ordinal_of[pts]: pts if dts is None else dts for pts, dts, is_key in packets if is_key and can_seek}
-    seek_to.setdefault(0, int(pts[0]))
+    ordinal_of = {stamp: i for i, stamp in enumerate(pts.tolist())}
+    seek_to = {0: int(pts[0])}
+    if scan.container in EXACT_AFTER_SEEK:
+        for stamp, packet in zip(stamps, scan.packets, strict=True):
+            if packet.is_keyframe:
+                seek_to[ordinal_of[stamp]] = stamp if packet.dts is None else packet.dts
     return VideoSource(
         path=path,
-        frames=FrameTable(np.arange(len(pts)), pts, time_base),
-        last_duration=int(pts[-1] - pts[-2]) if len(pts) > 1 else frame_time,
+        frames=FrameTable(np.arange(len(pts)), pts, scan.time_base),
+        last_duration=int(pts[-1] - pts[-2]) if len(pts) > 1 else scan.frame_time,
         keyframes=np.array(sorted(seek_to), np.int64),
         seek_to=np.array([seek_to[key] for key in sorted(seek_to)], np.int64),
         ordinal_of=ordinal_of,
-        warnings=tuple(warnings),
+        warnings=warnings,
     )
 
 
-def _index_by_decoding(path: Path, time_base: Fraction, frame_time: int, warnings: tuple[str, ...]) -> VideoSource:
+def _missing_frames(scan: _Scan, stamps: list[int]) -> tuple[str, ...]:
+    """Compare what the file says it has with what is there."""
+    declared, found = scan.declared, len(scan.packets)
+    if scan.container == "avi" and len(stamps) > 1:
+        declared //= max(1, int(np.median(np.diff(np.sort(stamps)))))  # AVI counts slots of time, also empty ones
+    if declared <= max(scan.stored, found):
+        return ()
+    return (f"the file declares {declared} frames but holds {found}: it is incomplete or damaged",)
+
+
+def _index_by_decoding(path: Path, scan: _Scan, warnings: tuple[str, ...]) -> VideoSource:
     """Count the pictures that really come out, where the packets' timestamps are missing, doubled or guessed."""
     container, stream = _open_container(path)
     with closing(container):
@@ -121,13 +162,13 @@ def _index_by_decoding(path: Path, time_base: Fraction, frame_time: int, warning
     if len(set(stamps)) < len(shown):
         ordinals = np.arange(len(shown))
         zero = np.zeros(1, np.int64)
-        table = FrameTable(ordinals, ordinals * frame_time, time_base)
-        return VideoSource(path, table, frame_time, zero, zero, None, warnings)
+        table = FrameTable(ordinals, ordinals * scan.frame_time, scan.time_base)
+        return VideoSource(path, table, scan.frame_time, zero, zero, None, warnings)
     keys = sorted({0, *(i for i, (_, is_key) in enumerate(shown) if is_key)})
     return VideoSource(
         path=path,
-        frames=FrameTable(np.arange(len(shown)), np.array(sorted(stamps), np.int64), time_base),
-        last_duration=frame_time,
+        frames=FrameTable(np.arange(len(shown)), np.array(sorted(stamps), np.int64), scan.time_base),
+        last_duration=scan.frame_time,
         keyframes=np.array(keys, np.int64),
         seek_to=np.array([stamps[key] for key in keys], np.int64),
         ordinal_of={pts: i for i, pts in enumerate(stamps)},
@@ -203,7 +244,10 @@ class VideoCursor:
 
     def _seek(self, rank: int) -> bool:
         """Seek; False if decoding resumed only after that keyframe, as in formats with imprecise indexes."""
-        self._container.seek(int(self._source.seek_to[rank]), stream=self._stream, backward=True)
+        try:
+            self._container.seek(int(self._source.seek_to[rank]), stream=self._stream, backward=True)
+        except av.error.FFmpegError:  # damaged index
+            return False
         self._start_decoding()
         self._position = -1
         self._held = next(self._decoded, None)
