@@ -55,6 +55,26 @@ class Crop(NamedTuple):
         return crop
 
 
+class _SharedCursor:
+    """The cursor that random access keeps open between calls, opened when first needed."""
+
+    def __init__(self) -> None:
+        self._cursor: Cursor | None = None
+        self._lock = threading.Lock()
+
+    def read(self, source: Source, ordinal: int) -> list[tuple[int, av.VideoFrame]]:
+        with self._lock:
+            if self._cursor is None:
+                self._cursor = source.open()
+            return list(self._cursor.read(ordinal, ordinal + 1))
+
+    def close(self) -> None:
+        with self._lock:
+            if self._cursor is not None:
+                self._cursor.close()
+                self._cursor = None
+
+
 @dataclass(frozen=True, eq=False)
 class Exam:
     """One capsule exam, open for reading. It is never written to."""
@@ -71,7 +91,7 @@ class Exam:
     field: Field = FULL
     """Window outside of which every picture is blacked."""
     warnings: tuple[str, ...] = ()
-    _cursor: _SharedCursor = dataclasses.field(default_factory=lambda: _SharedCursor(), repr=False)
+    _cursor: _SharedCursor = dataclasses.field(default_factory=_SharedCursor, repr=False)
 
     @property
     def frames(self) -> FrameTable:
@@ -129,26 +149,6 @@ class Exam:
         for _, picture in self.images([ordinal], size=size):
             return picture
         raise ExamError(f"{self.id}: frame {ordinal} is damaged and cannot be decoded; take a neighbour")
-
-
-class _SharedCursor:
-    """The cursor that random access keeps open between calls, opened when first needed."""
-
-    def __init__(self) -> None:
-        self._cursor: Cursor | None = None
-        self._lock = threading.Lock()
-
-    def read(self, source: Source, ordinal: int) -> list[tuple[int, av.VideoFrame]]:
-        with self._lock:
-            if self._cursor is None:
-                self._cursor = source.open()
-            return list(self._cursor.read(ordinal, ordinal + 1))
-
-    def close(self) -> None:
-        with self._lock:
-            if self._cursor is not None:
-                self._cursor.close()
-                self._cursor = None
 
 
 def open_exam(

@@ -132,8 +132,7 @@ class _Run:
                 )
             index += ordinals
             blocks.append(block)
-        with self._lock:
-            self._done += stop - start - len(index)  # the undecodable ones are dealt with, too
+        self._finished(stop - start - len(index))  # the undecodable ones are dealt with, too
         return Segment(
             np.array(index, np.int64),
             np.concatenate([np.empty((0, self._encoder.dim)), *(block.vectors for block in blocks)]).astype(np.float16),
