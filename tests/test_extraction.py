@@ -214,7 +214,10 @@ def test_after_ctrl_c_a_rerun_resumes_and_yields_the_identical_bytes(
     threads = threading.active_count()
     with pytest.raises(KeyboardInterrupt):
         extract(exam, Slow(), workers=2, progress=Interrupts(700))
-    assert threading.active_count() == threads, "no worker is left behind"
+    deadline = time.monotonic() + 5
+    while threading.active_count() > threads and time.monotonic() < deadline:
+        time.sleep(0.01)
+    assert threading.active_count() <= threads, "no worker is left behind"
     (entry,) = list_cache()
     assert entry.kind == "partial"
     starts: list[int] = []
@@ -352,7 +355,7 @@ def test_the_manifest_tells_where_features_come_from_without_paths(
     content = json.loads(manifest.read_text())
     assert content["identity"]["exam"] == exam.digest
     assert content["identity"]["encoder"] == tiny_encoder.digest
-    assert content["identity"]["gate"] == {"pixel": 8.0, "feature": 0.02}
+    assert content["identity"]["gate"] == {"pixel": 8.0, "feature": 0.02, "shortest": 8}
     assert str(cache.parent) not in manifest.read_text()
 
 

@@ -37,7 +37,8 @@ def test_cell_means_also_see_the_rim_of_sizes_that_8_does_not_divide() -> None:
 
 def test_runs_compare_with_their_first_frame_so_that_slow_drift_ends_them() -> None:
     cells = cell_means(clip([0, 3, 6, 9, 12, 15]))
-    assert find_runs(cells, 8.0) == [(0, 2), (3, 5)]
+    assert find_runs(cells, GateConfig(pixel=8.0, shortest=3)) == [(0, 2), (3, 5)]
+    assert find_runs(cells, GateConfig(pixel=8.0)) == [(i, i) for i in range(6)], "too short to be standing still"
 
 
 def test_without_a_gate_every_frame_is_encoded(tiny_encoder: OnnxEncoder) -> None:
@@ -90,7 +91,7 @@ def test_every_reused_feature_lies_between_exact_ones_that_agree(
 
     encoder = OnnxEncoder.open(write_tiny_encoder(tmp_path_factory.getbasetemp() / "gate.onnx"))
     images = clip(levels)
-    block = encode_block(images, encoder.encode, GateConfig(pixel=8, feature=feature))
+    block = encode_block(images, encoder.encode, GateConfig(pixel=8, feature=feature, shortest=3))
     true, exact = encoder.encode(images), block.exact.nonzero()[0]
     assert np.allclose(block.vectors[exact], true[exact], atol=1e-6)
     for row in (~block.exact).nonzero()[0]:

@@ -11,7 +11,7 @@ import hashlib
 import importlib.util
 import os
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Literal, Protocol
 
@@ -81,8 +81,9 @@ class OnnxEncoder:
     input_size: int
     dim: int
     resize: Resize
-    path: Path
-    session: Any
+    content: bytes = field(repr=False)
+    """The file itself, to be written elsewhere."""
+    session: Any = field(repr=False)
 
     @classmethod
     def open(cls, path: Path, *, threads: int = 1) -> OnnxEncoder:
@@ -91,19 +92,24 @@ class OnnxEncoder:
             content = Path(path).read_bytes()
         except OSError as error:
             raise EncoderError(f"{path}: cannot be read ({error.strerror}); check the path") from error
-        session = _start_session(content, path, threads)
+        return cls.from_bytes(content, str(path), threads=threads)
+
+    @classmethod
+    def from_bytes(cls, content: bytes, origin: str, *, threads: int = 1) -> OnnxEncoder:
+        """Load what was read already; `origin` names it in errors."""
+        session = _start_session(content, origin, threads)
         facts = session.get_modelmeta().custom_metadata_map
-        size, dim = _check_contract(session, path)
+        size, dim = _check_contract(session, origin)
         resize = facts.get("dice_ce.resize", "area")
         if resize not in RESIZES:
-            raise EncoderError(f"{path}: unknown resize '{resize}'; one of {', '.join(RESIZES)}")
+            raise EncoderError(f"{origin}: unknown resize '{resize}'; one of {', '.join(RESIZES)}")
         return cls(
-            name=facts.get("dice_ce.name", Path(path).stem),
+            name=facts.get("dice_ce.name", Path(origin).stem),
             digest=hashlib.sha256(content).hexdigest(),
             input_size=size,
             dim=dim,
             resize=resize,
-            path=Path(path),
+            content=content,
             session=session,
         )
 
@@ -116,7 +122,7 @@ class OnnxEncoder:
         return np.asarray(features, np.float32)
 
 
-def _start_session(content: bytes, path: Path, threads: int) -> Any:
+def _start_session(content: bytes, path: str, threads: int) -> Any:
     import onnxruntime
 
     options = onnxruntime.SessionOptions()
@@ -132,7 +138,7 @@ def _start_session(content: bytes, path: Path, threads: int) -> Any:
         raise EncoderError(f"{path}: not a usable ONNX model ({reason}); export it again") from error
 
 
-def _check_contract(session: Any, path: Path) -> tuple[int, int]:
+def _check_contract(session: Any, path: str) -> tuple[int, int]:
     """Read input size and dimension off the graph, or say what an encoder's graph must look like."""
     inputs, outputs = session.get_inputs(), session.get_outputs()
     if len(inputs) == 1 and len(outputs) == 1:
@@ -237,7 +243,7 @@ def export_encoder(spec: str, target: Path) -> OnnxEncoder:
     """Write an encoder to one ONNX file, and return it as loaded back from there."""
     encoder = load_encoder(spec)
     if isinstance(encoder, OnnxEncoder):
-        write_atomically(target, encoder.path.read_bytes())
+        write_atomically(target, encoder.content)
     else:
         from dice_ce.backbones.hf import TransformersEncoder, export_onnx
 

@@ -90,21 +90,24 @@ class _Run:
     def go(self, workers: int) -> None:
         """Work until all is done, something fails, or the user interrupts."""
         self._progress(self._done, len(self._exam))
-        threads = [threading.Thread(target=self._work, daemon=True) for _ in range(workers)]
+        # Events, because a join() that Ctrl-C interrupts takes its thread for ended (Python 3.11).
+        ended: list[threading.Event] = []
         try:
-            for thread in threads:
-                thread.start()
-            for thread in threads:
-                while thread.is_alive():
-                    thread.join(0.2)  # short, so that Ctrl-C is noticed
+            for _ in range(workers):
+                event = threading.Event()
+                threading.Thread(target=self._work, args=(event,), daemon=True).start()
+                ended.append(event)
+            for event in ended:
+                while not event.wait(0.2):  # short, so that Ctrl-C is noticed
+                    pass
         finally:
             self._stop.set()
-            for thread in threads:
-                thread.join()
+            for event in ended:
+                event.wait()
         if self._failure is not None:
             raise self._failure
 
-    def _work(self) -> None:
+    def _work(self, ended: threading.Event) -> None:
         try:
             render = Renderer(self._exam, self._encoder.input_size, self._encoder.resize)
             with closing(self._exam.source.open(threads=1)) as cursor:
@@ -115,6 +118,8 @@ class _Run:
         except BaseException as failure:  # handed to the thread that waits
             self._failure = failure
             self._stop.set()
+        finally:
+            ended.set()
 
     def _take(self) -> tuple[int, int] | None:
         with self._lock:

@@ -31,6 +31,8 @@ class GateConfig:
     """Largest change, in grey levels of 255, that any cell's mean colour may show within a run."""
     feature: float = 0.02
     """Largest cosine distance between the exact features at the two ends of a run."""
+    shortest: int = 8
+    """Frames from which a run counts as standing still; shorter ones are encoded in full."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -45,7 +47,7 @@ class EncodedBlock:
 
 def encode_block(images: Images, encode: Encode, gate: GateConfig | None) -> EncodedBlock:
     """Encode consecutive frames; without a gate, each of them."""
-    runs = find_runs(cell_means(images), gate.pixel) if gate else [(i, i) for i in range(len(images))]
+    runs = find_runs(cell_means(images), gate) if gate else [(i, i) for i in range(len(images))]
     limit = gate.feature if gate else 0.0
     known: dict[int, Vectors] = {}
     source = np.arange(len(images))  # which frame's feature each frame takes
@@ -66,12 +68,14 @@ def encode_block(images: Images, encode: Encode, gate: GateConfig | None) -> Enc
     return EncodedBlock(np.stack([known[i] for i in source.tolist()]), source == np.arange(len(images)), worst)
 
 
-def find_runs(cells: npt.NDArray[np.float32], pixel: float) -> list[tuple[int, int]]:
+def find_runs(cells: npt.NDArray[np.float32], gate: GateConfig) -> list[tuple[int, int]]:
     """Cut the frames into (first, last) runs in which every frame looks like the first."""
-    runs, first = [], 0
+    runs: list[tuple[int, int]] = []
+    first = 0
     for frame in range(1, len(cells) + 1):
-        if frame == len(cells) or np.abs(cells[frame] - cells[first]).max() > pixel:
-            runs.append((first, frame - 1))
+        if frame == len(cells) or np.abs(cells[frame] - cells[first]).max() > gate.pixel:
+            is_still = frame - first >= gate.shortest
+            runs += [(first, frame - 1)] if is_still else [(i, i) for i in range(first, frame)]
             first = frame
     return runs
 
