@@ -8,11 +8,11 @@ export DICE_CE_DATA ?= $(wildcard $(CURDIR)/../shared/data)
 
 .PHONY: demo test check lint bench constraints clean
 
-demo: .venv/demo-installed  ## make an exam, read it, say where to look
+demo: .venv/demo-installed  ## make an exam, summarise it, say where the report is
 	$(BIN)/dice-ce simulate --out demo/exam.mp4 --frames 3000
-	$(BIN)/dice-ce inspect demo/exam.mp4 --sheet demo/exam.png
-	$(BIN)/dice-ce extract demo/exam.mp4
-	@echo "Look at the exam in $(CURDIR)/demo/exam.png"
+	$(BIN)/dice-ce summarize demo/exam.mp4 --out demo
+	@echo "What was really there: demo/exam.findings.csv"
+	@echo "Open the report: $(CURDIR)/demo/exam/report.html"
 
 test: .venv/dev-installed  ## all tests
 	$(BIN)/python -m pytest
@@ -27,6 +27,7 @@ check: lint test  ## everything a change must pass
 bench: .venv/dev-installed  ## measure speed and memory; takes about ten minutes
 	$(BIN)/python benchmarks/extract.py
 	$(BIN)/python benchmarks/gate.py
+	$(BIN)/python benchmarks/weave.py
 
 constraints: .venv/dev-installed  ## write down the versions that are installed now
 	$(BIN)/pip freeze --all --exclude-editable --exclude pip --exclude setuptools | sed 's/+cpu$$//' > constraints.txt

@@ -14,6 +14,7 @@ import numpy as np
 import numpy.typing as npt
 
 from dice_ce.pictures import write_picture
+from dice_ce.selector import Head
 
 Image = npt.NDArray[np.uint8]
 SIZE = 96
@@ -132,5 +133,13 @@ def write_tiny_encoder(path: Path, *, size: int = 32, scale: float = 1 / 255) ->
         [onnx.numpy_helper.from_array(np.float32(scale), "scale")],
     )
     model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=8)
+    path.parent.mkdir(parents=True, exist_ok=True)
     path.write_bytes(model.SerializeToString())
     return path
+
+
+def tiny_head(dim: int, outputs: int, *, hidden: int = 8, seed: int = 0) -> Head:
+    """A head with random weights that 16 bits hold exactly."""
+    rng = np.random.default_rng(seed)
+    shapes = [(dim,), (dim,), (dim, hidden), (hidden,), (hidden, outputs), (outputs,)]
+    return Head(*(rng.normal(size=shape).astype(np.float16).astype(np.float32) for shape in shapes))

@@ -51,7 +51,16 @@ def test_every_public_name_can_be_had_from_the_package_again_and_again() -> None
 
 
 def test_every_help_text_says_that_this_is_no_medical_device(capsys: pytest.CaptureFixture[str]) -> None:
-    commands = [[], ["inspect"], ["extract"], ["encoder", "list"], ["encoder", "export"], ["cache", "list"], ["doctor"]]
+    commands = [
+        [],
+        ["summarize"],
+        ["inspect"],
+        ["extract"],
+        ["encoder", "list"],
+        ["encoder", "export"],
+        ["cache", "list"],
+        ["doctor"],
+    ]
     for command in commands:
         with pytest.raises(SystemExit):
             main([*command, "--help"])
@@ -126,7 +135,7 @@ def test_the_doctor_knows_the_patient(capfd: pytest.CaptureFixture[str], cache: 
     assert facts["cache"]["path"] == str(cache)
     assert facts["packages"]["numpy"] == np.__version__
     assert facts["encoders"]["efficientnet-lite0"] == "ready"
-    assert facts["bundles"] == []
+    assert facts["bundles"] == ["simulated"]
     assert facts["cpu_threads"] >= 1
     text = run(capfd, "doctor")[1]
     assert str(cache) in text

@@ -80,7 +80,8 @@ def test_video_and_clock_agree(tmp_path: Path) -> None:
     assert exam.clock == tmp_path / "exam.clock.csv"
     assert exam.clock.read_text() == "frame,seconds\n" + "".join(f"{i},{i}\n" for i in range(FRAMES))
     assert calls == [(done, FRAMES) for done in range(1, FRAMES + 1)]
-    assert sorted(file.name for file in tmp_path.iterdir()) == ["exam.clock.csv", "exam.mp4"]
+    beside = ["exam.clock.csv", "exam.findings.csv", "exam.mp4", "exam.truth.csv"]
+    assert sorted(file.name for file in tmp_path.iterdir()) == beside
 
 
 @pytest.mark.parametrize(

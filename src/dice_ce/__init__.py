@@ -18,6 +18,7 @@ __version__ = "0.1.0"
 DISCLAIMER = "Research software, not a medical device: not for diagnosis or treatment."
 
 if TYPE_CHECKING:
+    from dice_ce.bundle import Bundle, Settings, load_bundle
     from dice_ce.clock import ClockOptions, ExamClock
     from dice_ce.encoder import ENCODERS, Encoder, OnnxEncoder, load_encoder
     from dice_ce.errors import DiceError
@@ -26,7 +27,10 @@ if TYPE_CHECKING:
     from dice_ce.field import Field
     from dice_ce.frames import FrameTable
     from dice_ce.gate import GateConfig
+    from dice_ce.pipeline import summarize
     from dice_ce.store import ExtractionReport, Features
+    from dice_ce.summary import Summary, SummaryItem
+    from dice_ce.taxonomy import Taxonomy
 
 _HOME = {
     "ClockOptions": "clock",
@@ -45,11 +49,19 @@ _HOME = {
     "GateConfig": "gate",
     "ExtractionReport": "store",
     "Features": "store",
+    "Bundle": "bundle",
+    "Settings": "bundle",
+    "load_bundle": "bundle",
+    "summarize": "pipeline",
+    "Summary": "summary",
+    "SummaryItem": "summary",
+    "Taxonomy": "taxonomy",
 }
 
 __all__ = [
     "DISCLAIMER",
     "ENCODERS",
+    "Bundle",
     "ClockOptions",
     "Crop",
     "DiceError",
@@ -62,10 +74,16 @@ __all__ = [
     "FrameTable",
     "GateConfig",
     "OnnxEncoder",
+    "Settings",
+    "Summary",
+    "SummaryItem",
+    "Taxonomy",
     "__version__",
     "extract",
+    "load_bundle",
     "load_encoder",
     "open_exam",
+    "summarize",
 ]
 
 

@@ -7,8 +7,10 @@ from __future__ import annotations
 
 import argparse
 import json
+import shlex
 import sys
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from fractions import Fraction
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
@@ -17,6 +19,7 @@ from dice_ce import DISCLAIMER, __version__
 from dice_ce.errors import DiceError, UsageError
 
 if TYPE_CHECKING:
+    from dice_ce.bundle import Settings
     from dice_ce.exam import Exam
 
 T = TypeVar("T")
@@ -26,6 +29,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     """Run one command and return its exit code."""
     parser = build_parser()
     options = parser.parse_args(arguments)
+    options.words = list(sys.argv[1:] if arguments is None else arguments)
     try:
         code: int = options.run(options)
         return code
@@ -54,6 +58,31 @@ def build_parser() -> argparse.ArgumentParser:
     inspect.add_argument("exam", type=Path, help="video file, or folder or zip of frames")
     _add_exam_options(inspect)
     inspect.add_argument("--sheet", type=Path, metavar="PNG", help="also write a contact sheet of the exam")
+
+    summary = _command(commands, "summarize", run_summarize, "summarise exams: findings, keyframes and a report")
+    summary.add_argument(
+        "exams", type=Path, nargs="+", metavar="exam", help="video files, or folders or zips of frames"
+    )
+    summary.add_argument(
+        "--out", type=Path, required=True, metavar="DIR", help="each exam gets a folder of its own there"
+    )
+    _add_exam_options(summary)
+    model = summary.add_argument_group("model")
+    model.add_argument("--bundle", help="name of a shipped bundle, or a folder or zip (see: doctor)")
+    model.add_argument("--tau-s", type=_share, help="selector score from which a frame is a candidate")
+    model.add_argument("--tau-agree", type=_share, help="probability from which a frame supports its context's label")
+    model.add_argument("--tau-min", type=_share, help="confidence below which a context is dropped")
+    model.add_argument("--coarse-minutes", type=float, help="exam time per anatomical context")
+    model.add_argument("--delta-fine", type=float, help="token distance at which glimpses are of different lesions")
+    model.add_argument("--weaver", choices=("ward", "kmeans"), help="how anatomical contexts are found")
+    model.add_argument("--tokens", choices=("seconds", "frame_index"), help="what the temporal half of a token counts")
+    model.add_argument(
+        "--without",
+        action="append",
+        choices=("weaver", "converger"),
+        help="leave out a stage, as the paper's ablations",
+    )
+    model.add_argument("--no-gate", action="store_true", help="encode every frame, also near-identical ones")
 
     extract = _command(commands, "extract", run_extract, "compute the features of exams into the cache")
     extract.add_argument(
@@ -139,6 +168,14 @@ def _read_positive(text: str) -> int:
     return int(text)
 
 
+def _read_share(text: str) -> float:
+    value = float(text)
+    if not 0 <= value <= 1:
+        raise ValueError(f"'{text}' is not between 0 and 1")
+    return value
+
+
+_share = _parsed_by(_read_share)
 _time = _parsed_by(_read_time)
 _fraction = _parsed_by(Fraction)
 _positive_int = _parsed_by(_read_positive)
@@ -185,14 +222,84 @@ def run_extract(options: argparse.Namespace) -> int:
 
     encoder = load_encoder(options.encoder or DEFAULT_ENCODER)
     gate = None if options.no_gate else GateConfig()
+
+    def work(path: Path) -> dict[str, Any]:
+        with _open(path, options) as exam, ProgressBar(exam.id) as bar:
+            features = extract(exam, encoder, gate=gate, workers=options.workers, progress=bar)
+        if not options.json:
+            print(extraction_text(exam, features))
+        return extraction_facts(exam, features)
+
+    return _for_each(options, work)
+
+
+def run_summarize(options: argparse.Namespace) -> int:
+    """Summarise exams; one that fails does not stop the others."""
+    from dice_ce.bundle import load_bundle
+    from dice_ce.describe import summary_table
+    from dice_ce.gate import GateConfig
+    from dice_ce.outputs import write_outputs
+    from dice_ce.pipeline import summarize
+    from dice_ce.progress import ProgressBar
+
+    bundle = load_bundle(options.bundle)
+    settings = _override(bundle.settings, options)
+    folders: list[dict[str, Any]] = []
+
+    def work(path: Path) -> dict[str, Any]:
+        with _open(path, options) as exam, ProgressBar(exam.id) as bar:
+            if any(done.get("id") == exam.id for done in folders):
+                raise UsageError(
+                    f"{path}: another input is called '{exam.id}', too; summarise them into different folders"
+                )
+            summary = summarize(
+                exam,
+                bundle=bundle,
+                settings=settings,
+                without=tuple(options.without or ()),
+                gate=None if options.no_gate else GateConfig(),
+                progress=bar,
+                command=_command_line(options),
+            )
+            folder = write_outputs(summary, exam, options.out)
+        if not options.json:
+            print(summary_table(summary))
+            print(f"  report  {folder / 'report.html'}")
+        folders.append({"id": exam.id, "folder": str(folder), **summary.counts})
+        return folders[-1]
+
+    return _for_each(options, work)
+
+
+def _override(settings: Settings, options: argparse.Namespace) -> Settings:
+    """Take the bundle's settings, except where the command line says otherwise."""
+
+    def given(names: dict[str, str]) -> dict[str, Any]:
+        values = {field: getattr(options, option) for field, option in names.items()}
+        return {field: value for field, value in values.items() if value is not None}
+
+    weaver = given({"coarse_minutes": "coarse_minutes", "delta_fine": "delta_fine", "method": "weaver"})
+    tokens = replace(settings.weaver.tokens, **given({"time": "tokens"}))
+    return replace(
+        settings,
+        **given({"tau_s": "tau_s"}),
+        weaver=replace(settings.weaver, tokens=tokens, **weaver),
+        converger=replace(settings.converger, **given({"tau_agree": "tau_agree", "tau_min": "tau_min"})),
+    )
+
+
+def _command_line(options: argparse.Namespace) -> str:
+    """Repeat the command for the provenance, with names instead of paths."""
+    words = [Path(word).name if "/" in word or "\\" in word else word for word in options.words]
+    return shlex.join(["dice-ce", *words])
+
+
+def _for_each(options: argparse.Namespace, work: Callable[[Path], dict[str, Any]]) -> int:
+    """Do the same with every input; one that fails is named at the end and does not stop the others."""
     results, failed = [], []
     for path in options.exams:
         try:
-            with _open(path, options) as exam, ProgressBar(exam.id) as bar:
-                features = extract(exam, encoder, gate=gate, workers=options.workers, progress=bar)
-            results.append(extraction_facts(exam, features))
-            if not options.json:
-                print(extraction_text(exam, features))
+            results.append(work(path))
         except UsageError:
             raise
         except DiceError as error:

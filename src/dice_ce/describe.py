@@ -14,6 +14,7 @@ from typing import Any
 import numpy as np
 
 from dice_ce import DISCLAIMER, __version__
+from dice_ce.bundle import shipped_bundles
 from dice_ce.clock import hms
 from dice_ce.encoder import DEFAULT_ENCODER, ENCODERS
 from dice_ce.exam import Exam
@@ -22,6 +23,7 @@ from dice_ce.files import cache_root
 from dice_ce.lettering import write_text
 from dice_ce.pictures import write_picture
 from dice_ce.store import Features, list_cache
+from dice_ce.summary import Summary
 
 SHEET_COLUMNS, SHEET_ROWS, SHEET_TILE = 6, 4, 224
 
@@ -127,6 +129,22 @@ def extraction_text(exam: Exam, features: Features) -> str:
     return "\n".join([*lines, *(f"  warning: {warning}" for warning in exam.warnings)])
 
 
+def summary_table(summary: Summary) -> str:
+    """Write the findings as a compact table for the terminal."""
+    clock = "" if summary.exam["clock"]["is_exam_time"] else " (playback)"
+    counts = summary.counts
+    lines = [
+        f"{summary.exam['id']}: {counts['kept']} findings in {counts['frames']:,} frames "
+        f"({counts['candidates']:,} candidates, {counts['contexts']:,} contexts)"
+    ]
+    for number, item in enumerate(summary.items, start=1):
+        lines.append(
+            f"  {number:>3}  {hms(item.keyframe.seconds)}{clock}  {item.label:<32} {100 * item.confidence:3.0f} %  "
+            f"{len(item.support):>4} frames, keyframe {item.keyframe.frame}"
+        )
+    return "\n".join(lines)
+
+
 def doctor_facts() -> dict[str, Any]:
     """Report what is installed and where things are."""
     root = cache_root()
@@ -148,7 +166,7 @@ def doctor_facts() -> dict[str, Any]:
         },
         "default_encoder": DEFAULT_ENCODER,
         "encoders": {name: entry.status for name, entry in ENCODERS.items()},
-        "bundles": [],
+        "bundles": shipped_bundles(),
         "disclaimer": DISCLAIMER,
     }
 

@@ -5,6 +5,7 @@ DiceError                      exit code
 │   ├── ExamError                         the video, folder or zip cannot be read
 │   ├── ClockError                        the exam clock is wrong or missing
 │   ├── EncoderError                      an encoder cannot be loaded or was fed the wrong thing
+│   ├── BundleError                       a model bundle is damaged or does not fit
 │   └── StoreError                        the cache cannot be written or read
 ├── MissingExtraError              1      an optional dependency is not installed
 └── UsageError                     2      options that contradict each other or make no sense
@@ -36,6 +37,10 @@ class ClockError(InputError):
 
 class EncoderError(InputError):
     """An encoder cannot be loaded, or was fed the wrong thing."""
+
+
+class BundleError(InputError):
+    """A model bundle is damaged, or does not fit what is installed."""
 
 
 class StoreError(InputError):

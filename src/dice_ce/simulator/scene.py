@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
+from functools import cached_property
 from typing import Literal, Protocol, get_args
 
 import numpy as np
 from numpy.typing import NDArray
 
 from .contents import Bubbles, Debris
+from .lesions import Lesion, Mask
 from .motion import Pose
 from .mucosa import BLUSHES, Floats, Image, Mucosa, grow_mucosa
 from .view import Optics, View, look
@@ -32,6 +34,9 @@ SHUTTER = 0.1  # share of the interval between two frames during which the senso
 SHARP_TRAVEL = 0.025  # radii travelled during an exposure below which no blur shows
 EXPOSURES = 4
 NOISE_LEVEL, NOISE_STARTS = 1.6, 100_003
+LEAST_VISIBLE = 0.008  # share of the field from which a lesion counts as seen
+LEAST_DRAWN = 0.002  # share of the field: what would show less of itself is left out altogether
+HIDING = 60  # change of a colour from which a lesion counts as hidden by a bubble or flake before it
 
 
 class Layer(Protocol):
@@ -50,14 +55,15 @@ class Scene:
     optics: Optics
     aperture: Image  # for each pixel and colour: 1 inside the field of view, 0 outside
     noise: NDArray[np.int8]  # of the sensor: each frame reads it from another start
+    lesions: tuple[Lesion, ...] = ()
 
-    @property
+    @cached_property
     def field(self) -> NDArray[np.bool_]:
         return np.asarray(self.aperture[..., 0] == 1)
 
 
 def build_scene(size: int = 336, seed: int = 0, field: Field = "octagon") -> Scene:
-    aperture = field_mask(size, field)[..., None].repeat(3, axis=-1).astype(np.uint8)
+    aperture = _aperture(size, field)
     noise = np.random.default_rng([seed, 3]).normal(0.0, NOISE_LEVEL, size * size * 3 + NOISE_STARTS)
     return Scene(
         seed=seed,
@@ -67,6 +73,14 @@ def build_scene(size: int = 336, seed: int = 0, field: Field = "octagon") -> Sce
         aperture=aperture,
         noise=np.rint(noise).astype(np.int8),
     )
+
+
+def with_field(scene: Scene, field: Field) -> Scene:
+    return replace(scene, aperture=_aperture(scene.optics.size, field))
+
+
+def _aperture(size: int, field: Field) -> Image:
+    return field_mask(size, field)[..., None].repeat(3, axis=-1).astype(np.uint8)
 
 
 def field_mask(size: int, field: Field) -> NDArray[np.bool_]:
@@ -79,30 +93,84 @@ def field_mask(size: int, field: Field) -> NDArray[np.bool_]:
     raise ValueError(f"unknown field {field!r}: choose one of {', '.join(get_args(Field))}")
 
 
+@dataclass(frozen=True)
+class Glimpse:
+    """One lesion in one picture."""
+
+    lesion: Lesion
+    mask: Mask  # where it really shows
+    visible: float  # share of the field of view
+
+
+@dataclass(frozen=True)
+class Shot:
+    image: Image
+    glimpses: tuple[Glimpse, ...]  # the largest first; lesions that do not show have none
+
+
 def render(scene: Scene, pose: Pose, frame: int = 0) -> Image:
     """What the sensor records, black outside the field; `frame` chooses the sensor noise and nothing else."""
-    image = _defocused(_exposed(scene, pose), passes=round(4 * pose.defocus))
+    return shoot(scene, pose, frame).image
+
+
+def shoot(scene: Scene, pose: Pose, frame: int = 0) -> Shot:
+    """What `render` gives, and the truth about the lesions in it."""
+    image, glimpses = _exposed(scene, pose)
+    image = _defocused(image, passes=round(4 * pose.defocus))
     start = int(np.random.default_rng([scene.seed, 4, frame]).integers(NOISE_STARTS))
     image += scene.noise[start : start + image.size].reshape(image.shape)
-    return np.asarray(image.clip(0, 255).astype(np.uint8) * scene.aperture)
+    return Shot(np.asarray(image.clip(0, 255).astype(np.uint8) * scene.aperture), glimpses)
 
 
-def _exposed(scene: Scene, pose: Pose) -> NDArray[np.int16]:
-    """The mean of what passes before the lens while the shutter is open."""
+def _exposed(scene: Scene, pose: Pose) -> tuple[NDArray[np.int16], tuple[Glimpse, ...]]:
+    """The mean of what passes before the lens while the shutter is open, and the lesions as it opens."""
     travel = pose.speed * SHUTTER
     moments = np.linspace(0.0, travel, EXPOSURES) if travel > SHARP_TRAVEL else np.zeros(1)
     total = np.zeros((scene.optics.size, scene.optics.size, 3), dtype=np.int16)
+    lesions = [lesion for lesion in scene.lesions if lesion.near(pose)]
+    glimpses: tuple[Glimpse, ...] = ()
     for back in moments:
-        total += _instant(scene, replace(pose, depth=pose.depth - float(back)))
-    return total // len(moments)
+        image, seen = _instant(scene, replace(pose, depth=pose.depth - float(back)), lesions)
+        total += image
+        if back == 0.0:  # what the first moment does not show, the later ones must not either
+            glimpses, lesions = seen, [glimpse.lesion for glimpse in seen]
+    return total // len(moments), glimpses
 
 
-def _instant(scene: Scene, pose: Pose) -> Image:
-    view = look(scene.mucosa, scene.optics, pose)
-    image = _wall(scene.mucosa, view)
+def _instant(scene: Scene, pose: Pose, lesions: list[Lesion]) -> tuple[Image, tuple[Glimpse, ...]]:
+    view, image, shown = _bowel(scene, pose, lesions)
+    bare = image.copy() if shown else image
     for layer in scene.layers:
         layer.paint(image, view)
-    return image
+    if not shown:
+        return image, ()
+    for _, mask in shown:
+        mask[mask] = np.abs(image[mask].astype(np.int16) - bare[mask]).max(axis=-1) < HIDING
+    glimpses = [Glimpse(lesion, mask, _share(mask, scene)) for lesion, mask in shown]
+    return image, tuple(sorted(glimpses, key=lambda glimpse: -glimpse.visible))
+
+
+def _bowel(scene: Scene, pose: Pose, lesions: list[Lesion]) -> tuple[View, Image, list[tuple[Lesion, Mask]]]:
+    """The wall with those lesions on it that can be seen at all."""
+    raised = [rise for lesion in lesions if (rise := lesion.rise(pose)) is not None]
+    view = look(scene.mucosa, scene.optics, pose, sum(raised[1:], raised[0]) if raised else None)
+    image = _wall(scene.mucosa, view)
+    shown: list[tuple[Lesion, Mask]] = []
+    for lesion in lesions:
+        before = image.copy()
+        mask = lesion.paint(image, view)
+        mask &= scene.field
+        if _share(mask, scene) >= LEAST_DRAWN:
+            shown.append((lesion, mask))
+        elif lesion.rise(pose) is None:
+            image = before
+        else:  # even the shape of the wall must not betray it
+            return _bowel(scene, pose, [other for other in lesions if other is not lesion])
+    return view, image, shown
+
+
+def _share(mask: Mask, scene: Scene) -> float:
+    return float(np.count_nonzero(mask) / np.count_nonzero(scene.field))
 
 
 def _wall(mucosa: Mucosa, view: View) -> Image:

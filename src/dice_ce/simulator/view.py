@@ -12,6 +12,8 @@ from .mucosa import PERIOD, Floats, Image, Mucosa
 
 ANGLES, DEPTHS, RINGS = 288, 128, 160  # grids on which hidden surfaces are removed; finer would not show
 AHEAD = np.sinh(np.linspace(np.arcsinh(-2.5), np.arcsinh(9.0), DEPTHS)).astype(np.float32)  # dense when near
+FIRST_ARCSINH = np.float32(np.arcsinh(-2.5))
+ARCSINH_STEP = np.float32((np.arcsinh(9.0) - np.arcsinh(-2.5)) / (DEPTHS - 1))
 FIRST_AHEAD = int(np.searchsorted(AHEAD, 0.0))
 TURN = np.float32(2 * np.pi)
 AROUND = np.linspace(0.0, TURN, ANGLES, endpoint=False, dtype=np.float32)[:, None]
@@ -65,6 +67,18 @@ class View:
         texel = (row & (rows - 1)) * columns + (column & (columns - 1))
         return np.asarray(mucosa.skin.reshape(-1, channels).take(texel, axis=0))
 
+    def wall_radius(self, pixels: NDArray[np.intp]) -> Floats:
+        """How far from the line of travel the wall is that these pixels show."""
+        row = self.angle.take(pixels) * np.float32(ANGLES / TURN * (1 - 1e-6))
+        column = ((np.arcsinh(self.ahead.take(pixels)) - FIRST_ARCSINH) / ARCSINH_STEP).clip(0.0, DEPTHS - 1.001)
+        whole_row, whole_column = np.floor(row), np.floor(column)
+        row, column = row - whole_row, column - whole_column
+        flat = np.concatenate([self.radius, self.radius[:1]]).ravel()
+        cell = (whole_row * DEPTHS + whole_column).astype(np.intp)
+        low = flat.take(cell) * (1 - column) + flat.take(cell + 1) * column
+        high = flat.take(cell + DEPTHS) * (1 - column) + flat.take(cell + DEPTHS + 1) * column
+        return np.asarray(low + (high - low) * row)
+
     def on_wall(self, angle: Floats, ahead: Floats) -> tuple[Floats, Floats, Floats, NDArray[np.bool_]]:
         """Where points of the wall appear: pixel x, pixel y, distance, and whether they are in sight at all.
 
@@ -85,8 +99,9 @@ class View:
         return x, y, distance, inside & (ahead < wall.clip(0.0) + 0.15)
 
 
-def look(mucosa: Mucosa, optics: Optics, pose: Pose) -> View:
-    radius = _tube_radius(mucosa, pose)
+def look(mucosa: Mucosa, optics: Optics, pose: Pose, rise: Floats | None = None) -> View:
+    """`rise`, if any, lifts the wall off its folds: ANGLES x DEPTHS around the capsule."""
+    radius = _tube_radius(mucosa, pose, rise)
     hit = _first_hit(radius)
     ahead = _at_hit(np.tile(AHEAD, (ANGLES, 1)), hit)
     light = _at_hit(_headlight(radius) * _around_pose(mucosa.glow, pose), hit)
@@ -96,9 +111,11 @@ def look(mucosa: Mucosa, optics: Optics, pose: Pose) -> View:
     return View(pose, optics, radius, angle, ahead, light)
 
 
-def _tube_radius(mucosa: Mucosa, pose: Pose) -> Floats:
+def _tube_radius(mucosa: Mucosa, pose: Pose, rise: Floats | None) -> Floats:
     """Distance from the line of travel to the wall, for each angle and depth."""
     folds, pillows = _around_pose(mucosa.folds, pose), _around_pose(mucosa.pillows, pose)
+    if rise is not None:
+        folds = folds + rise
     contraction = pose.squeeze * ((AHEAD - 0.2) / 1.7).clip(0.0, 1.0) ** 1.5
     closing = np.maximum(contraction, 1.6 * ((AHEAD - pose.horizon) / 1.6).clip(0.0, 1.0))
     bending = AHEAD.clip(0.0, 5.0) ** 2 / 10.0

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from fractions import Fraction
 from pathlib import Path
-from typing import IO
+from typing import IO, TypeVar
 
 import av
 import numpy as np
@@ -20,7 +20,11 @@ from dice_ce.lettering import text_pixels
 
 from .motion import CapsulePath, ExamScript, capsule_path
 from .mucosa import Image
-from .scene import Field, build_scene, render
+from .plan import plan_lesions, wanted_labels
+from .scene import Field, Shot, build_scene, shoot
+from .truth import Finding, FrameTruth, collect_findings, findings_csv, frame_truth, shown_seconds, truth_csv
+
+Made = TypeVar("Made")
 
 SMALLEST = 80  # pixels: below, the burnt-in text would not even fit across the picture
 WORKERS = 2
@@ -35,6 +39,9 @@ class SimulatedExam:
     clock: Path
     script: ExamScript
     path: CapsulePath
+    findings: tuple[Finding, ...]
+    findings_file: Path
+    truth_file: Path
 
 
 def simulate(
@@ -49,32 +56,52 @@ def simulate(
     gop: int = 250,
     codec: str = "libx264",
     burn_in: bool = True,
+    lesions: Sequence[str] | int | None = None,
     progress: Callable[[int, int], None] | None = None,
 ) -> SimulatedExam:
-    """Write the video to `path` and its clock beside it, as `<stem>.clock.csv`.
+    """Write the video to `path` and beside it its clock, `<stem>.clock.csv`, and the truth about its lesions.
 
-    `progress` is called with the frames written so far and in all. Neither file appears before both are
-    complete.
+    `lesions` are labels, one for each event, or the number of events; `None` makes about one in 250 frames.
+    `<stem>.findings.csv` lists them and `<stem>.truth.csv` tells for every frame what it shows. `progress` is
+    called with the frames written so far and in all. No file appears before all are complete.
     """
     if size % 2 or size < SMALLEST:
         raise ValueError(f"size must be even and at least {SMALLEST}, not {size}")
     video = Path(path)
-    clock = video.with_name(f"{video.stem}.clock.csv")
+    clock, findings_file, truth_file = (
+        video.with_name(f"{video.stem}.{kind}.csv") for kind in ("clock", "findings", "truth")
+    )
     script = ExamScript(frames=frames, seed=seed, exam_fps=float(exam_fps))
     motion = capsule_path(script)
-    with atomic_file(clock) as clock_draft, atomic_file(video) as video_draft:
+    chance = np.random.default_rng([seed, 7])
+    labels = wanted_labels(lesions, frames, chance)
+    truths: list[FrameTruth] = []
+    with (
+        atomic_file(clock) as clock_draft,
+        atomic_file(findings_file) as findings_draft,
+        atomic_file(truth_file) as truth_draft,
+        atomic_file(video) as video_draft,
+    ):
         _write_clock(clock_draft, frames, exam_fps)
         scene = build_scene(size, seed, field)
+        scene = replace(scene, lesions=plan_lesions(scene, motion, labels, chance))
 
-        def export(frame: int) -> Image:
-            image = render(scene, motion.at(frame), frame)
+        def export(frame: int) -> Shot:
+            shot = shoot(scene, motion.at(frame), frame)
             if burn_in:
-                burn(image, scene.field, exam_seconds(frame, exam_fps))
-            return image
+                burn(shot.image, scene.field, exam_seconds(frame, exam_fps))
+            return shot
 
-        images = _in_order(export, frames)
-        _write_video(video_draft, images, frames, size, playback_fps, gop, codec, progress)
-    return SimulatedExam(video, clock, script, motion)
+        def images() -> Iterator[Image]:
+            for shot in _in_order(export, frames):
+                truths.append(frame_truth(shot.glimpses))
+                yield shot.image
+
+        _write_video(video_draft, images(), frames, size, playback_fps, gop, codec, progress)
+        findings = collect_findings(truths, lambda frame: exam_seconds(frame, exam_fps))
+        findings_draft.write(findings_csv(findings).encode())
+        truth_draft.write(truth_csv(truths, findings).encode())
+    return SimulatedExam(video, clock, script, motion, findings, findings_file, truth_file)
 
 
 def exam_seconds(frame: int, exam_fps: float | Fraction) -> Fraction:
@@ -97,15 +124,13 @@ def burn(image: Image, field: NDArray[np.bool_], seconds: Fraction) -> None:
 def _write_clock(file: IO[bytes], frames: int, exam_fps: float | Fraction) -> None:
     file.write(b"frame,seconds\n")
     for frame in range(frames):
-        seconds = exam_seconds(frame, exam_fps)
-        shown = int(seconds) if seconds.denominator == 1 else repr(float(seconds))
-        file.write(f"{frame},{shown}\n".encode())
+        file.write(f"{frame},{shown_seconds(exam_seconds(frame, exam_fps))}\n".encode())
 
 
-def _in_order(make: Callable[[int], Image], frames: int) -> Iterator[Image]:
-    """Images made a few ahead of their use, so that memory stays bounded and both cores busy."""
+def _in_order(make: Callable[[int], Made], frames: int) -> Iterator[Made]:
+    """Things made a few ahead of their use, so that memory stays bounded and both cores busy."""
     with ThreadPoolExecutor(WORKERS) as pool:
-        ahead: deque[Future[Image]] = deque()
+        ahead: deque[Future[Made]] = deque()
         for frame in range(frames):
             ahead.append(pool.submit(make, frame))
             if len(ahead) > 2 * WORKERS:

@@ -1,0 +1,82 @@
+"""How the Context Weaver scales: seconds, memory and the growth exponent from 1,000 to 100,000 candidates.
+
+    python benchmarks/weave.py [--method ward] [--dim 1280]
+
+Candidates are synthetic: events of about 20 glimpses with a look of their own and noise on every frame, spread over
+10 h, which is harder than an exam, where neighbours are more alike. Each size runs in a fresh process, so that the peak
+memory is its own.
+"""
+
+from __future__ import annotations
+
+import argparse
+import hashlib
+import math
+import resource
+import subprocess
+import sys
+import time
+from fractions import Fraction
+
+import numpy as np
+
+from dice_ce.frames import FrameTable
+from dice_ce.selector import Candidates
+from dice_ce.weaver import WeaverConfig, weave
+
+SIZES = (1_000, 10_000, 30_000, 100_000)
+GLIMPSES = 20
+
+
+def synthetic(count: int, dim: int) -> Candidates:
+    """Make candidates, in pieces, so that making them takes no more memory than holding them."""
+    rng = np.random.default_rng(0)
+    looks = rng.normal(size=(-(-count // GLIMPSES), dim)).astype(np.float32)
+    vectors = np.empty((count, dim), np.float16)
+    for start in range(0, count, 4096):
+        rows = np.arange(start, min(start + 4096, count))
+        vectors[rows] = looks[rows // GLIMPSES] + 0.5 * rng.normal(size=(len(rows), dim)).astype(np.float32)
+    seconds = np.sort(rng.uniform(0, 36_000, count))
+    frames = FrameTable(np.arange(count), np.arange(count), Fraction(1, 25))
+    return Candidates(frames, seconds, vectors, np.ones(count, np.float32))
+
+
+def measure(count: int, dim: int, method: str) -> str:
+    """Weave once and describe it in one line."""
+    candidates = synthetic(count, dim)
+    began = time.perf_counter()
+    contexts = weave(candidates, WeaverConfig(method="kmeans" if method == "kmeans" else "ward"))
+    seconds = time.perf_counter() - began
+    digest = hashlib.sha256()
+    for context in contexts:
+        digest.update(context.rows.tobytes())
+    peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
+    return f"{count} {seconds} {peak} {len(contexts)} {digest.hexdigest()[:12]}"
+
+
+def main() -> None:
+    """Measure every size and print the table."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--method", choices=("ward", "kmeans"), default="ward")
+    parser.add_argument("--dim", type=int, default=1280)
+    parser.add_argument("--size", type=int, help=argparse.SUPPRESS)
+    options = parser.parse_args()
+    if options.size:
+        print(measure(options.size, options.dim, options.method))
+        return
+    print(f"{options.method}, dimension {options.dim}\n")
+    print("| candidates | seconds | peak MB | contexts | digest of the contexts |\n|---|---|---|---|---|")
+    times = []
+    for size in SIZES:
+        command = [sys.executable, __file__, "--size", str(size), "--method", options.method, "--dim", str(options.dim)]
+        line = subprocess.run(command, check=True, stdout=subprocess.PIPE, text=True).stdout.split()
+        times.append(float(line[1]))
+        print(
+            f"| {int(line[0]):,} | {times[-1]:.2f} | {float(line[2]):.0f} | {int(line[3]):,} | {line[4]} |", flush=True
+        )
+    exponent = math.log(times[-1] / times[1]) / math.log(SIZES[-1] / SIZES[1])
+    print(f"\nFrom {SIZES[1]:,} to {SIZES[-1]:,} candidates the time grows with the power {exponent:.2f}.")
+
+
+if __name__ == "__main__":
+    main()

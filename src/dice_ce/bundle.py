@@ -1,0 +1,190 @@
+"""A model bundle: one folder or zip with everything that turns an exam into a summary.
+
+    bundle.json      name, taxonomy, encoder reference, thresholds, weaver settings, digests of the other files
+    weights.npz      heads of the selector and the diagnoser
+    encoder.onnx     optional: the frozen encoder, if it is not one of the registered ones
+    diagnoser.onnx   optional: a second network that sees candidate frames only, as in the paper
+    MODEL_CARD.md    what it was trained on, how well it works, where it fails
+
+Every file is checked against its digest, and loading executes no pickled code.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import io
+import json
+import zipfile
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass, field
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from dice_ce.converger import ConvergerConfig
+from dice_ce.diagnoser import Diagnoser, HeadDiagnoser, NetworkDiagnoser
+from dice_ce.encoder import ENCODERS, Encoder, OnnxEncoder, load_encoder
+from dice_ce.errors import BundleError
+from dice_ce.files import write_atomically
+from dice_ce.selector import Head
+from dice_ce.taxonomy import Taxonomy
+from dice_ce.tokens import TokenConfig
+from dice_ce.weaver import WeaverConfig
+
+FORMAT = "dice-ce/bundle/1"
+SHIPPED = Path(__file__).parent / "bundles"
+DEFAULT_BUNDLE = "simulated"
+
+
+@dataclass(frozen=True)
+class Settings:
+    """Thresholds and the weaver's granularity, chosen on validation data and kept with the weights."""
+
+    tau_s: float = 0.5
+    weaver: WeaverConfig = field(default_factory=WeaverConfig)
+    converger: ConvergerConfig = field(default_factory=ConvergerConfig)
+
+
+@dataclass(frozen=True, eq=False)
+class Bundle:
+    """A loaded bundle."""
+
+    name: str
+    digest: str
+    """SHA-256 over bundle.json, which holds the digests of all other files."""
+    taxonomy: Taxonomy
+    encoder: Encoder
+    selector: Head
+    diagnoser: Diagnoser
+    settings: Settings
+    card: str
+
+
+def shipped_bundles() -> list[str]:
+    """Names of the bundles inside the package."""
+    return sorted(path.parent.name for path in SHIPPED.glob("*/bundle.json"))
+
+
+def load_bundle(spec: str | Path | None = None) -> Bundle:
+    """Load a bundle by the name of a shipped one, or from a folder or zip; without a name, the default."""
+    spec = spec or DEFAULT_BUNDLE
+    path = SHIPPED / spec if str(spec) in shipped_bundles() else Path(spec)
+    files = _read_files(path)
+    try:
+        facts = json.loads(files["bundle.json"])
+        if facts["format"] != FORMAT:
+            raise BundleError(f"{path}: bundle format '{facts['format']}' is not '{FORMAT}'; export the bundle again")
+        for name, digest in facts["files"].items():
+            if hashlib.sha256(files.get(name, b"")).hexdigest() != digest:
+                raise BundleError(f"{path}: {name} is missing or was changed (digest differs); get the bundle again")
+        return _build(facts, files, path)
+    except (KeyError, TypeError, ValueError) as error:
+        raise BundleError(f"{path}: bundle.json is damaged ({type(error).__name__}: {error}); get it again") from error
+
+
+def _read_files(path: Path) -> dict[str, bytes]:
+    try:
+        if path.is_dir():
+            files = {file.name: file.read_bytes() for file in sorted(path.iterdir()) if file.is_file()}
+        else:
+            with zipfile.ZipFile(path) as archive:
+                files = {Path(name).name: archive.read(name) for name in archive.namelist() if not name.endswith("/")}
+    except (OSError, zipfile.BadZipFile) as error:
+        raise BundleError(
+            f"{path}: no such bundle; give a folder or zip with a bundle.json, or one of {', '.join(shipped_bundles())}"
+        ) from error
+    if "bundle.json" not in files:
+        raise BundleError(f"{path}: not a bundle: there is no bundle.json in it")
+    return files
+
+
+def _build(facts: Mapping[str, Any], files: Mapping[str, bytes], path: Path) -> Bundle:
+    with np.load(io.BytesIO(files["weights.npz"]), allow_pickle=False) as stored:
+        arrays = {name: stored[name].astype(np.float32) for name in stored.files}
+    taxonomy = Taxonomy(facts["taxonomy"]["name"], tuple(facts["taxonomy"]["labels"]))
+    encoder = _network(facts["encoder"], files, path)
+    temperature = float(facts["diagnoser"]["temperature"])
+    diagnoser: Diagnoser
+    if facts["diagnoser"]["kind"] == "head":
+        head = Head.from_arrays(arrays, "diagnoser")
+        outputs, diagnoser = len(head.bias2), HeadDiagnoser(head, temperature)
+    else:
+        network = _network(facts["diagnoser"], files, path)
+        outputs, diagnoser = network.dim, NetworkDiagnoser(network, temperature)
+    if outputs != len(taxonomy):
+        raise BundleError(f"{path}: the diagnoser has {outputs} outputs for {len(taxonomy)} labels; export it again")
+    return Bundle(
+        name=facts["name"],
+        digest=hashlib.sha256(files["bundle.json"]).hexdigest(),
+        taxonomy=taxonomy,
+        encoder=encoder,
+        selector=Head.from_arrays(arrays, "selector"),
+        diagnoser=diagnoser,
+        settings=_settings(facts["settings"]),
+        card=files.get("MODEL_CARD.md", b"").decode(),
+    )
+
+
+def _network(reference: Mapping[str, str], files: Mapping[str, bytes], path: Path) -> Encoder:
+    """Load a network that is in the bundle or registered by name, and refuse another one under its name."""
+    if "file" in reference:
+        return OnnxEncoder.from_bytes(files[reference["file"]], f"{path}/{reference['file']}")
+    encoder = load_encoder(reference["name"])
+    if encoder.digest != reference["digest"]:
+        raise BundleError(
+            f"{path}: was made with another {reference['name']} (digest {reference['digest'][:12]}) than the one "
+            f"installed ({encoder.digest[:12]}); install the versions in constraints.txt or train the bundle again"
+        )
+    return encoder
+
+
+def _settings(stored: Mapping[str, Any]) -> Settings:
+    weaver = dict(stored["weaver"])
+    weaver["tokens"] = TokenConfig(**weaver["tokens"])
+    return Settings(float(stored["tau_s"]), WeaverConfig(**weaver), ConvergerConfig(**stored["converger"]))
+
+
+def save_bundle(
+    folder: Path,
+    *,
+    name: str,
+    taxonomy: Taxonomy,
+    encoder: Encoder,
+    selector: Head,
+    diagnoser: Head | OnnxEncoder,
+    temperature: float,
+    settings: Settings,
+    card: str,
+) -> None:
+    """Write a bundle, bundle.json last. Encoders that are not registered go into it as ONNX files."""
+    files = {"MODEL_CARD.md": card.encode()}
+    heads = selector.arrays("selector")
+    diagnoser_facts: dict[str, Any] = {"temperature": temperature}
+    if isinstance(diagnoser, Head):
+        heads |= diagnoser.arrays("diagnoser")
+        diagnoser_facts["kind"] = "head"
+    else:
+        files["diagnoser.onnx"] = diagnoser.content
+        diagnoser_facts |= {"kind": "network", "file": "diagnoser.onnx"}
+    buffer = io.BytesIO()
+    np.savez_compressed(buffer, **{key: value.astype(np.float16) for key, value in heads.items()})  # type: ignore[arg-type]
+    files["weights.npz"] = buffer.getvalue()
+    reference = {"name": encoder.name, "digest": encoder.digest}
+    if encoder.name not in ENCODERS:
+        if not isinstance(encoder, OnnxEncoder):
+            raise BundleError(f"{encoder.name}: export the encoder to ONNX first: dice-ce encoder export")
+        files["encoder.onnx"] = encoder.content
+        reference = {"file": "encoder.onnx", "digest": encoder.digest}
+    facts = {
+        "format": FORMAT,
+        "name": name,
+        "taxonomy": {"name": taxonomy.name, "labels": list(taxonomy.labels)},
+        "encoder": reference,
+        "diagnoser": diagnoser_facts,
+        "settings": asdict(settings),
+        "files": {file: hashlib.sha256(content).hexdigest() for file, content in sorted(files.items())},
+    }
+    for file, content in files.items():
+        write_atomically(folder / file, content)
+    write_atomically(folder / "bundle.json", (json.dumps(facts, indent=1) + "\n").encode())

@@ -1,0 +1,69 @@
+"""The lesion diagnoser g_phi: a distribution over the labels for every candidate frame (paper, section 4.5, eq. 6)."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Protocol
+
+import numpy as np
+import numpy.typing as npt
+
+from dice_ce.encoder import Encoder
+from dice_ce.errors import InputError
+from dice_ce.exam import Exam
+from dice_ce.selector import Candidates, Head
+
+Floats = npt.NDArray[np.float32]
+
+BATCH = 8
+
+
+class Diagnoser(Protocol):
+    """Whatever turns candidate frames into lesion distributions."""
+
+    def __call__(self, exam: Exam | None, candidates: Candidates) -> Floats:
+        """Return p_t [n, labels] for every candidate; rows sum to 1."""
+
+
+def softmax(logits: Floats, temperature: float = 1.0) -> Floats:
+    """Turn logits into distributions; a temperature above 1 makes them less sure."""
+    scaled = logits.astype(np.float64) / temperature
+    scaled -= scaled.max(axis=1, keepdims=True)
+    weights = np.exp(scaled)
+    return np.asarray(weights / weights.sum(axis=1, keepdims=True), np.float32)
+
+
+@dataclass(frozen=True, eq=False)
+class HeadDiagnoser:
+    """A head on the features that the selector has computed already: one pass over the video, half the cost."""
+
+    head: Head
+    temperature: float = 1.0
+
+    def __call__(self, exam: Exam | None, candidates: Candidates) -> Floats:
+        """Return p_t = g_phi(u_t) (eq. 6)."""
+        return softmax(self.head(candidates.vectors), self.temperature)
+
+
+@dataclass(frozen=True, eq=False)
+class NetworkDiagnoser:
+    """A second network that looks at candidate frames only, as in the paper; its outputs are logits."""
+
+    network: Encoder
+    temperature: float = 1.0
+
+    def __call__(self, exam: Exam | None, candidates: Candidates) -> Floats:
+        """Return p_t = g_phi(I_t) (eq. 6)."""
+        if exam is None:
+            raise InputError("this bundle's diagnoser looks at frames: give the exam, not only its features")
+        size = self.network.input_size
+        logits = [np.empty((0, self.network.dim), np.float32)]
+        batch: list[npt.NDArray[np.uint8]] = []
+        for _, picture in exam.images(candidates.frames.index.tolist(), size=size):
+            batch.append(picture)
+            if len(batch) == BATCH:
+                logits.append(self.network.encode(np.stack(batch)))
+                batch = []
+        if batch:
+            logits.append(self.network.encode(np.stack(batch)))
+        return softmax(np.concatenate(logits), self.temperature)

@@ -1,0 +1,81 @@
+"""Label sets: the twelve categories of VideoCAP, and what other people call them."""
+
+from __future__ import annotations
+
+import difflib
+from dataclasses import dataclass
+
+from dice_ce.errors import InputError
+
+NORMAL = "normal"
+
+VIDEOCAP_12 = (
+    "ulcer",
+    "erosion",
+    "angioectasia",
+    "mucosal erythema",
+    "eminence lesion",
+    "hematocele",
+    "lymphangiectasia",
+    "lymphoid follicular hyperplasia",
+    "polyp",
+    "parasite",
+    "intestinal fluid accumulation",
+    NORMAL,
+)
+"""In the order of the paper, section 3.1."""
+
+ALIASES = {
+    "angiectasia": "angioectasia",
+    "angiodysplasia": "angioectasia",
+    "erythema": "mucosal erythema",
+    "submucosal tumor": "eminence lesion",
+    "smt": "eminence lesion",
+    "bleeding": "hematocele",
+    "active bleeding": "hematocele",
+    "blood": "hematocele",
+    "blood - fresh": "hematocele",
+    "blood - hematin": "hematocele",
+    "hematin": "hematocele",
+    "lymphangioectasis": "lymphangiectasia",
+    "lymph follicle": "lymphoid follicular hyperplasia",
+    "polyp-like": "polyp",
+    "worms": "parasite",
+    "worm": "parasite",
+    "fluid accumulation": "intestinal fluid accumulation",
+    "normal clean mucosa": NORMAL,
+    "normal small intestinal mucosa": NORMAL,
+}
+"""Words of the public datasets and of the paper, lower case, for labels of VideoCAP."""
+
+
+@dataclass(frozen=True)
+class Taxonomy:
+    """An ordered set of labels, one of which means that there is nothing to report."""
+
+    name: str = "videocap-12"
+    labels: tuple[str, ...] = VIDEOCAP_12
+
+    def __post_init__(self) -> None:
+        if len(set(self.labels)) < len(self.labels):
+            raise InputError(f"taxonomy '{self.name}': a label stands there twice; remove one")
+        if NORMAL not in self.labels:
+            raise InputError(f"taxonomy '{self.name}': the label '{NORMAL}' is missing; add it")
+
+    def __len__(self) -> int:
+        return len(self.labels)
+
+    @property
+    def normal(self) -> int:
+        """Index of the label that means nothing to report."""
+        return self.labels.index(NORMAL)
+
+    def index(self, label: str) -> int:
+        """Find a label by its name or by one of its aliases."""
+        word = label.strip().casefold()
+        word = ALIASES.get(word, word)
+        if word in self.labels:
+            return self.labels.index(word)
+        close = difflib.get_close_matches(word, [*self.labels, *ALIASES], n=1)
+        hint = f"did you mean '{close[0]}'?" if close else f"one of {', '.join(self.labels)}"
+        raise InputError(f"label '{label}' is not in the taxonomy '{self.name}'; {hint}")

@@ -1,0 +1,316 @@
+"""The Context Weaver: candidates into anatomical contexts G_i, those into lesion contexts H_ij (paper, 4.4, eq. 4).
+
+Coarse, neighbours in time are merged by Ward's rule until N_c contiguous stretches are left. Fine, inside each
+stretch, average linkage on 1 - v . v' joins glimpses of one lesion, gaps or not, up to the distance `delta_fine`.
+Both work on *atoms*, short runs of near-identical neighbours, so that the cost stays near-linear in the number of
+candidates. The sum of an atom's tokens is all that either rule needs: the mean product of two groups is the product
+of their means.
+"""
+
+from __future__ import annotations
+
+import heapq
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from itertools import pairwise
+from typing import Literal
+
+import numpy as np
+import numpy.typing as npt
+
+from dice_ce.frames import Ints
+from dice_ce.selector import Candidates
+from dice_ce.tokens import TokenConfig, temporal_embedding, time_steps, unit_length, weigh
+
+Floats = npt.NDArray[np.float32]
+Doubles = npt.NDArray[np.float64]
+
+CHUNK = 4096
+"""Candidates whose tokens are in memory at once."""
+ATOM_LENGTH = 16
+"""Most candidates in one atom."""
+ATOM_SHARE = 0.1
+"""Neighbours nearer than this share of `delta_fine` always become one atom."""
+MOST_ATOMS = 16384
+"""From here on the most alike neighbours are joined as well, to bound time and memory."""
+MOST_FINE_ATOMS = 1024
+"""The same within one anatomical context, where average linkage needs all pairs."""
+
+
+@dataclass(frozen=True)
+class WeaverConfig:
+    """How finely to divide."""
+
+    method: Literal["ward", "kmeans"] = "ward"
+    coarse_minutes: float = 20.0
+    """Exam time per anatomical context, on average."""
+    coarse_count: int | None = None
+    """A fixed N_c instead."""
+    alpha_coarse: float = 0.35
+    """Weight of appearance against time in the coarse product."""
+    alpha_fine: float = 0.6
+    delta_fine: float = 0.3
+    """Distance 1 - v . v' at which glimpses are no longer of one lesion."""
+    max_span: float | None = None
+    """Most seconds between the first and the last frame of a lesion context."""
+    seed: int = 0
+    """Of the k-means alternative."""
+    tokens: TokenConfig = field(default_factory=TokenConfig)
+
+
+@dataclass(frozen=True, eq=False)
+class Context:
+    """A lesion context H_ij: rows of the candidates that may show one finding."""
+
+    coarse: int
+    fine: int
+    rows: Ints
+
+
+def weave(candidates: Candidates, config: WeaverConfig) -> list[Context]:
+    """Divide the candidates; every one is in exactly one context (eq. 4)."""
+    if not len(candidates):
+        return []
+    atoms = make_atoms(candidates, config)
+    contexts = []
+    for i, group in enumerate(weave_coarse(atoms, coarse_count(candidates.seconds, config), config)):
+        contexts += [Context(i, j, rows) for j, rows in enumerate(weave_fine(group, config))]
+    return contexts
+
+
+def fixed_windows(candidates: Candidates, seconds: float = 300.0) -> list[Context]:
+    """Return what stands in for the weaver in the ablation: windows of equal length from time 0."""
+    window = np.floor(candidates.seconds / seconds).astype(np.int64)
+    starts = np.flatnonzero(np.diff(window, prepend=-1))
+    return [Context(i, 0, rows) for i, rows in enumerate(np.split(np.arange(len(candidates)), starts[1:])) if len(rows)]
+
+
+# --- atoms ---------------------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, eq=False)
+class Atoms:
+    """Runs of neighbouring candidates, in exam order, by the sums of their tokens."""
+
+    rows: Sequence[Ints]
+    sums: Floats
+    """Sums of both halves of the tokens, not yet weighed against each other."""
+    sizes: Doubles
+    first: Doubles
+    """Seconds of the first candidate."""
+    last: Doubles
+
+    def __getitem__(self, chosen: Ints) -> Atoms:
+        rows = [self.rows[k] for k in chosen]
+        return Atoms(rows, self.sums[chosen], self.sizes[chosen], self.first[chosen], self.last[chosen])
+
+    def joined(self, starts: Ints) -> Atoms:
+        """Join neighbours into fewer atoms that begin at `starts`."""
+        return Atoms(
+            rows=[np.concatenate(self.rows[i:j]) for i, j in pairwise([*starts.tolist(), len(self.rows)])],
+            sums=np.add.reduceat(self.sums, starts, axis=0),
+            sizes=np.add.reduceat(self.sizes, starts),
+            first=self.first[starts],
+            last=self.last[[*(starts[1:] - 1), -1]],
+        )
+
+
+def make_atoms(candidates: Candidates, config: WeaverConfig) -> Atoms:
+    """Join near-identical neighbours, and if there are too many, the most alike ones."""
+    steps = time_steps(candidates.seconds, candidates.frames.index, config.tokens)
+    count = len(candidates)
+
+    def halves(start: int, stop: int) -> Floats:
+        visual = unit_length(candidates.vectors[start:stop])
+        return np.concatenate(
+            [visual, temporal_embedding(steps[start:stop], visual.shape[1], config.tokens.base)], axis=1
+        )
+
+    alike = [np.empty(0, np.float32)]
+    alike += [
+        _neighbour_products(halves(i, min(i + CHUNK + 1, count)), config.alpha_fine) for i in range(0, count - 1, CHUNK)
+    ]
+    starts = _starts(np.concatenate(alike), 1 - ATOM_SHARE * config.delta_fine, MOST_ATOMS)
+    bounds = np.append(starts, count)
+    sums = np.empty((len(starts), 2 * candidates.vectors.shape[1]), np.float32)
+    cuts = np.unique(np.append(np.searchsorted(bounds, np.arange(0, count, CHUNK)), len(starts)))
+    for k, after in pairwise(cuts.tolist()):
+        sums[k:after] = np.add.reduceat(halves(bounds[k], bounds[after]), bounds[k:after] - bounds[k], axis=0)
+    return Atoms(
+        rows=np.split(np.arange(count), starts[1:]),
+        sums=sums,
+        sizes=np.diff(bounds).astype(np.float64),
+        first=candidates.seconds[starts],
+        last=candidates.seconds[bounds[1:] - 1],
+    )
+
+
+def _neighbour_products(halves: Floats, alpha: float) -> Floats:
+    """Return v . v' of each row and the next, as unit vectors."""
+    d = halves.shape[1] // 2
+    visual, temporal = (np.einsum("nd,nd->n", half[:-1], half[1:]) for half in (halves[:, :d], halves[:, d:]))
+    return np.asarray(alpha * visual + (1 - alpha) * temporal, np.float32)
+
+
+def _starts(alike: Floats, threshold: float, most: int) -> Ints:
+    """Decide where runs of alike neighbours begin, so that hardly more than `most` are left."""
+    joined = alike >= threshold
+    excess = len(alike) + 1 - most
+    if excess > 0:
+        joined[np.argsort(-alike, kind="stable")[:excess]] = True  # stable: among equals the earliest
+    places = np.arange(len(alike) + 1)
+    begins = np.concatenate([[True], ~joined])
+    position = places - np.maximum.accumulate(np.where(begins, places, 0))
+    return np.flatnonzero(position % ATOM_LENGTH == 0)
+
+
+# --- coarse --------------------------------------------------------------------------------------------------------
+
+
+def weave_coarse(atoms: Atoms, count: int, config: WeaverConfig) -> list[Atoms]:
+    """Find the anatomical contexts G_i, in exam order."""
+    sums, count = weigh(atoms.sums, config.alpha_coarse), min(count, len(atoms.rows))
+    if config.method == "ward":
+        label = chain_ward(sums, atoms.sizes, count)
+    else:
+        label = kmeans(sums, atoms.sizes, count, config.seed)
+    return [atoms[members] for members in _members(label)]
+
+
+def _members(label: Ints) -> list[Ints]:
+    """List the members of each group, groups in the order of their first members."""
+    firsts = np.sort(np.unique(label, return_index=True)[1])
+    return [np.flatnonzero(label == label[first]) for first in firsts]
+
+
+def coarse_count(seconds: Doubles, config: WeaverConfig) -> int:
+    """N_c = clip(round(duration / dT), 4, 64), at most one per candidate."""
+    if config.coarse_count is not None:
+        return min(config.coarse_count, len(seconds))
+    wanted = round(float(seconds[-1] - seconds[0]) / (60 * config.coarse_minutes))
+    return min(max(4, min(64, wanted)), len(seconds))
+
+
+def chain_ward(sums: Floats, sizes: Doubles, count: int) -> Ints:
+    """Merge neighbours on the time line by Ward's rule until `count` groups are left; ties go to the earliest."""
+    sums, sizes = sums.copy(), sizes.copy()
+    number = len(sums)
+    following, before = list(range(1, number + 1)), list(range(-1, number - 1))
+    version = [0] * number
+    squares = np.einsum("nd,nd->n", sums, sums).astype(np.float64) / sizes**2
+    products = np.einsum("nd,nd->n", sums[:-1], sums[1:]).astype(np.float64) / (sizes[:-1] * sizes[1:])
+    costs = sizes[:-1] * sizes[1:] / (sizes[:-1] + sizes[1:]) * (squares[:-1] + squares[1:] - 2 * products)
+    heap = [(float(cost), left, 0, 0) for left, cost in enumerate(costs)]
+    heapq.heapify(heap)
+
+    def push(left: int, right: int) -> None:
+        product = float(sums[left] @ sums[right]) / (sizes[left] * sizes[right])
+        weight = sizes[left] * sizes[right] / (sizes[left] + sizes[right])
+        cost = weight * (squares[left] + squares[right] - 2 * product)
+        heapq.heappush(heap, (float(cost), left, version[left], version[right]))
+
+    label, left_over = np.arange(number), number
+    parent = list(range(number))
+    while left_over > count:
+        _, left, left_version, right_version = heapq.heappop(heap)
+        right = following[left]
+        if left_version != version[left] or right >= number or right_version != version[right]:
+            continue
+        sums[left] += sums[right]
+        sizes[left] += sizes[right]
+        squares[left] = float(sums[left] @ sums[left]) / sizes[left] ** 2
+        parent[right], version[left], version[right] = left, version[left] + 1, -1
+        following[left] = following[right]
+        if following[left] < number:
+            before[following[left]] = left
+            push(left, following[left])
+        if before[left] >= 0:
+            push(before[left], left)
+        left_over -= 1
+    for k in range(number):  # parents come first on the time line
+        label[k] = label[parent[k]] if parent[k] != k else k
+    return np.unique(label, return_inverse=True)[1]
+
+
+def kmeans(sums: Floats, sizes: Doubles, count: int, seed: int, rounds: int = 25) -> Ints:
+    """Group atoms by k-means on their mean tokens, weighted by size: an alternative that ignores contiguity."""
+    rng = np.random.default_rng(seed)
+    means: Floats = np.asarray(sums / sizes[:, None], np.float32)
+    centres = means[_spread_seeds(means, sizes, count, rng)]
+    label = np.zeros(len(means), np.int64)
+    for turn in range(rounds):
+        distance = (centres**2).sum(axis=1) - 2 * means @ centres.T
+        assigned = distance.argmin(axis=1)
+        if turn and np.array_equal(assigned, label):
+            break
+        label = assigned
+        for k in np.unique(label):
+            members = label == k
+            centres[k] = sums[members].sum(axis=0) / sizes[members].sum()
+    return label
+
+
+def _spread_seeds(means: Floats, sizes: Doubles, count: int, rng: np.random.Generator) -> list[int]:
+    """Choose seeds far from each other (k-means++)."""
+    chosen = [int(rng.choice(len(means), p=sizes / sizes.sum()))]
+    nearest = np.full(len(means), np.inf)
+    while len(chosen) < count:
+        nearest = np.minimum(nearest, ((means - means[chosen[-1]]) ** 2).sum(axis=1))
+        weight = nearest * sizes
+        if weight.sum() <= 0:
+            break
+        chosen.append(int(rng.choice(len(means), p=weight / weight.sum())))
+    return chosen
+
+
+# --- fine ----------------------------------------------------------------------------------------------------------
+
+
+def weave_fine(atoms: Atoms, config: WeaverConfig) -> list[Ints]:
+    """Divide one anatomical context into lesion contexts H_ij, in the order of their first frames."""
+    if len(atoms.rows) > MOST_FINE_ATOMS:
+        alike = _neighbour_products(_means(atoms), config.alpha_fine)
+        atoms = atoms.joined(_starts(alike, 2.0, MOST_FINE_ATOMS))
+    label = average_linkage(atoms, config)
+    return [np.concatenate([atoms.rows[k] for k in members]) for members in _members(label)]
+
+
+def _means(atoms: Atoms) -> Floats:
+    return np.asarray(atoms.sums / atoms.sizes[:, None], np.float32)
+
+
+def average_linkage(atoms: Atoms, config: WeaverConfig) -> Ints:
+    """Join the two groups with the least mean distance 1 - v . v' until that exceeds `delta_fine`.
+
+    Ties go to the earliest. The products of sums add up when groups are joined, so one table of them suffices.
+    """
+    sums = weigh(atoms.sums, config.alpha_fine)
+    products = (sums @ sums.T).astype(np.float64)
+    sizes, first, last = atoms.sizes.copy(), atoms.first.copy(), atoms.last.copy()
+    span = np.inf if config.max_span is None else config.max_span
+    table = 1 - products / np.outer(sizes, sizes)
+    table[np.maximum.outer(last, last) - np.minimum.outer(first, first) > span] = np.inf
+    np.fill_diagonal(table, np.inf)
+    label, is_left = np.arange(len(sizes)), np.ones(len(sizes), np.bool_)
+    nearest = table.argmin(axis=1)
+    least = table[label, nearest]
+    while least[(keep := int(least.argmin()))] <= config.delta_fine:
+        keep, gone = sorted((keep, int(nearest[keep])))
+        products[keep] += products[gone]
+        products[:, keep] = products[keep]
+        sizes[keep] += sizes[gone]
+        first[keep], last[keep] = min(first[keep], first[gone]), max(last[keep], last[gone])
+        label[label == gone] = keep
+        is_left[gone] = False
+        row = 1 - products[keep] / (sizes[keep] * sizes)
+        row[~is_left | (np.maximum(last, last[keep]) - np.minimum(first, first[keep]) > span)] = np.inf
+        row[keep] = np.inf
+        table[keep] = table[:, keep] = row
+        table[:, gone] = np.inf
+        least[gone] = np.inf
+        closer = row < least
+        nearest[closer], least[closer] = keep, row[closer]
+        for k in np.flatnonzero(is_left & ((nearest == gone) | (nearest == keep)) | (label == keep) & is_left):
+            nearest[k] = table[k].argmin()
+            least[k] = table[k, nearest[k]]
+    return label

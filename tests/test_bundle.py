@@ -1,0 +1,120 @@
+import json
+import shutil
+import zipfile
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from dice_ce.bundle import Settings, load_bundle, save_bundle
+from dice_ce.converger import ConvergerConfig
+from dice_ce.diagnoser import HeadDiagnoser, NetworkDiagnoser, softmax
+from dice_ce.encoder import OnnxEncoder
+from dice_ce.errors import BundleError
+from dice_ce.selector import Head
+from dice_ce.taxonomy import Taxonomy
+from dice_ce.tokens import TokenConfig
+from dice_ce.weaver import WeaverConfig
+from tests.material import tiny_head, write_tiny_encoder
+
+SETTINGS = Settings(
+    0.6, WeaverConfig(delta_fine=0.2, max_span=300.0, tokens=TokenConfig(unit=5.0)), ConvergerConfig(0.25, 0.55)
+)
+
+
+def save(folder: Path, encoder: OnnxEncoder, diagnoser: Head | OnnxEncoder | None = None, labels: int = 12) -> Path:
+    taxonomy = Taxonomy() if labels == 12 else Taxonomy("x", (*map(str, range(labels - 1)), "normal"))
+    save_bundle(
+        folder,
+        name="tiny",
+        taxonomy=taxonomy,
+        encoder=encoder,
+        selector=tiny_head(encoder.dim, 1),
+        diagnoser=diagnoser or tiny_head(encoder.dim, labels),
+        temperature=1.5,
+        settings=SETTINGS,
+        card="# Card",
+    )
+    return folder
+
+
+def test_a_bundle_reads_back_as_it_was_written(tmp_path: Path, tiny_encoder: OnnxEncoder) -> None:
+    bundle = load_bundle(save(tmp_path / "b", tiny_encoder))
+    assert (bundle.name, bundle.settings, bundle.card) == ("tiny", SETTINGS, "# Card")
+    assert bundle.encoder.digest == tiny_encoder.digest
+    assert bundle.taxonomy == Taxonomy()
+    assert isinstance(bundle.diagnoser, HeadDiagnoser)
+    assert bundle.diagnoser.temperature == 1.5
+
+
+def test_a_zip_is_the_same_bundle(tmp_path: Path, tiny_encoder: OnnxEncoder) -> None:
+    folder = save(tmp_path / "b", tiny_encoder)
+    shutil.make_archive(str(tmp_path / "b"), "zip", tmp_path, "b")
+    assert load_bundle(tmp_path / "b.zip").digest == load_bundle(folder).digest
+
+
+def test_a_second_network_can_diagnose(tmp_path: Path, tiny_encoder: OnnxEncoder) -> None:
+    network = OnnxEncoder.open(write_tiny_encoder(tmp_path / "d.onnx", scale=0.1))
+    bundle = load_bundle(save(tmp_path / "b", tiny_encoder, network, labels=network.dim))
+    assert isinstance(bundle.diagnoser, NetworkDiagnoser)
+    with pytest.raises(BundleError, match="the diagnoser has 48 outputs for 12 labels"):
+        load_bundle(save(tmp_path / "c", tiny_encoder, network))
+
+
+@pytest.mark.parametrize("name", ["weights.npz", "encoder.onnx", "MODEL_CARD.md"])
+def test_a_changed_or_missing_file_is_noticed(tmp_path: Path, tiny_encoder: OnnxEncoder, name: str) -> None:
+    folder = save(tmp_path / "b", tiny_encoder)
+    (folder / name).write_bytes((folder / name).read_bytes() + b"x")
+    with pytest.raises(BundleError, match=f"{name} is missing or was changed"):
+        load_bundle(folder)
+    (folder / name).unlink()
+    with pytest.raises(BundleError, match=f"{name} is missing or was changed"):
+        load_bundle(folder)
+
+
+def test_another_encoder_under_the_same_name_is_refused(tmp_path: Path, tiny_encoder: OnnxEncoder) -> None:
+    folder = save(tmp_path / "b", tiny_encoder)
+    facts = json.loads((folder / "bundle.json").read_text())
+    facts["encoder"] = {"name": "efficientnet-lite0", "digest": "0" * 64}
+    (folder / "bundle.json").write_text(json.dumps(facts))
+    with pytest.raises(BundleError, match="was made with another efficientnet-lite0"):
+        load_bundle(folder)
+
+
+def test_what_is_no_bundle_is_refused(tmp_path: Path) -> None:
+    with pytest.raises(BundleError, match="no such bundle; give a folder or zip"):
+        load_bundle(tmp_path / "nothing")
+    with pytest.raises(BundleError, match=r"there is no bundle\.json"):
+        load_bundle(tmp_path)
+    (tmp_path / "bundle.json").write_text("{}")
+    with pytest.raises(BundleError, match=r"bundle\.json is damaged"):
+        load_bundle(tmp_path)
+    (tmp_path / "bundle.json").write_text('{"format": "other/1"}')
+    with pytest.raises(BundleError, match="bundle format 'other/1'"):
+        load_bundle(tmp_path)
+
+
+def test_weights_with_code_in_them_are_not_run(tmp_path: Path, tiny_encoder: OnnxEncoder) -> None:
+    import hashlib
+
+    class Attack:
+        def __reduce__(self) -> tuple[object, tuple[str]]:
+            return (tmp_path / "ran").touch, ()  # type: ignore[return-value]
+
+    folder = save(tmp_path / "b", tiny_encoder)
+    with zipfile.ZipFile(folder / "weights.npz", "w") as archive, archive.open("selector.scale.npy", "w") as file:
+        np.save(file, np.array([Attack()], object))  # type: ignore[arg-type]
+    facts = json.loads((folder / "bundle.json").read_text())
+    facts["files"]["weights.npz"] = hashlib.sha256((folder / "weights.npz").read_bytes()).hexdigest()
+    (folder / "bundle.json").write_text(json.dumps(facts))
+    with pytest.raises(BundleError, match="damaged"):
+        load_bundle(folder)
+    assert not (tmp_path / "ran").exists()
+
+
+def test_a_higher_temperature_is_less_sure() -> None:
+    logits = np.float32([[2, 1, 0]])
+    assert softmax(logits).sum() == pytest.approx(1)
+    assert softmax(logits, 1.0)[0] == pytest.approx(np.exp([2, 1, 0]) / np.exp([2, 1, 0]).sum(), abs=1e-6)
+    assert softmax(logits, 3.0).max() < softmax(logits, 1.0).max()
+    assert np.isfinite(softmax(np.float32([[1e4, -1e4, 0]]))).all()

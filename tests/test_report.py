@@ -1,0 +1,396 @@
+"""The report, as text and in a real browser."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from dataclasses import replace
+from html.parser import HTMLParser
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from dice_ce import DISCLAIMER
+from dice_ce.converger import Verdict
+from dice_ce.pictures import encode_picture
+from dice_ce.report import pictures_needed, render_report
+from dice_ce.report.contexts import most_worth_a_look, spread
+from dice_ce.report.markup import NEUTRAL, PALETTE, duration
+from dice_ce.report.timeline import Axis, stack
+from dice_ce.summary import Frame, Summary, SummaryItem
+from dice_ce.taxonomy import Taxonomy
+
+HOUR = 3600.0
+VOID = {"meta", "img", "br", "link", "input", "hr"}
+CHROMIUM = Path("/usr/bin/chromium")
+CHROMIUM_ARGUMENTS = [
+    "--no-sandbox",
+    "--disable-gpu",
+    "--disable-quic",
+    "--no-first-run",
+    "--disable-background-networking",
+    "--disable-component-update",
+    "--disable-sync",
+]
+
+
+def frames(start: float, count: int, probability: float = 0.8) -> tuple[Frame, ...]:
+    return tuple(Frame(int(start) + i, start + i, 0.9, probability) for i in range(count))
+
+
+def item(start: float, label: str, verdict: Verdict = "kept", support: int = 30, dissent: int = 3) -> SummaryItem:
+    taxonomy = Taxonomy()
+    evidence = [0.2 / 11] * 12
+    evidence[taxonomy.index(label)] = 0.8
+    supporting = frames(start, support)
+    return SummaryItem(
+        id=f"1.{int(start)}",
+        label=label,
+        confidence=0.8,
+        verdict=verdict,
+        reason=f"{label} with 80 % of the evidence",
+        runner_up="polyp" if label != "polyp" else "ulcer",
+        margin=0.78,
+        provisional=label,
+        fell_back=False,
+        keyframe=supporting[support // 3],
+        first_seconds=start,
+        last_seconds=supporting[-1].seconds,
+        support=supporting,
+        dissent=frames(start + 1000, dissent, 0.1),
+        evidence_before=tuple(evidence),
+        evidence=tuple(evidence),
+    )
+
+
+def make_summary(items: tuple[SummaryItem, ...], dropped: tuple[SummaryItem, ...], **exam: Any) -> Summary:
+    clock = {"source": "sidecar", "detail": "from a file", "is_exam_time": True, "first_seconds": 0.0}
+    facts = {"id": "exam-1", "digest": "d" * 64, "width": 336, "height": 336, "field": "octagon"}
+    damage: dict[str, Any] = {"undecodable": [], "doubtful": 0, "warnings": []}
+    return Summary(
+        exam={**facts, "clock": {**clock, "last_seconds": 8 * HOUR}, **damage, **exam},
+        taxonomy=Taxonomy(),
+        counts={"frames": 28800, "candidates": 400, "contexts": len(items) + len(dropped)},
+        items=items,
+        dropped=dropped,
+        activity={
+            "first_seconds": 0.0,
+            "last_seconds": 8 * HOUR,
+            "mean_score": [0.1, 0.5] * 200,
+            "candidates": [0, 2] * 200,
+        },
+        provenance={"command": "dice-ce summarize exam.mp4", "settings": {"converger": {"tau_min": 0.4}}},
+    )
+
+
+@pytest.fixture
+def usual() -> Summary:
+    return make_summary(
+        items=(item(1 * HOUR, "ulcer"), item(3 * HOUR, "polyp"), item(6 * HOUR, "erosion")),
+        dropped=(
+            item(2 * HOUR, "parasite", "low_confidence"),
+            item(4 * HOUR, "normal", "normal"),
+            item(7 * HOUR, "normal", "normal"),
+        ),
+    )
+
+
+_DOT = encode_picture(np.full((16, 16, 3), (180, 90, 60), np.uint8), ".jpg")
+
+
+def dot(frame: int, size: int) -> bytes:
+    return _DOT
+
+
+class Reader(HTMLParser):
+    """Checks that tags are balanced and notes what leaves the file."""
+
+    def __init__(self, text: str) -> None:
+        super().__init__()
+        self.open: list[str] = []
+        self.ids: list[str] = []
+        self.links: list[str] = []
+        self.outside: list[str] = []
+        self.scripts = 0
+        self.feed(text)
+        self.close()
+        assert self.open == []
+
+    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        self.handle_startendtag(tag, attrs)
+        if tag not in VOID:
+            self.open.append(tag)
+
+    def handle_startendtag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        self.scripts += tag == "script"
+        for name, value in attrs:
+            assert not name.startswith("on"), f"{tag} has a handler {name}"
+            if name == "id":
+                self.ids.append(value or "")
+            if name in ("src", "href", "xlink:href", "action", "data", "srcset", "poster"):
+                (self.links if (value or "").startswith("#") else self.outside).append(value or "")
+
+    def handle_endtag(self, tag: str) -> None:
+        assert self.open.pop() == tag
+
+
+def test_the_report_is_one_balanced_file_that_refers_to_nothing_outside(usual: Summary) -> None:
+    text = render_report(usual, dot)
+    page = Reader(text)
+    assert page.outside
+    assert all(link.startswith("data:image/jpeg;base64,") for link in page.outside)
+    assert {link[1:] for link in page.links} <= set(page.ids)
+    assert len(set(page.ids)) == len(page.ids)
+    assert page.scripts == 1
+    assert not re.search(r"https?:|@import|url\(", text)
+
+
+def test_it_says_what_the_summary_says(usual: Summary) -> None:
+    text = render_report(usual, dot)
+    for words in (DISCLAIMER, "exam-1", "28,800", "01:00:10", "78\u00a0points", "tau_min", "8\u00a0h 00\u00a0min"):
+        assert words in text
+    assert "About 24\u00a0s to read this report" in text
+    assert "About 48\u00a0min to read the whole video" in text
+    assert "Limits of this exam" not in text
+
+
+def test_damage_and_warnings_are_named(usual: Summary) -> None:
+    exam = {**usual.exam, "undecodable": list(range(7, 37)), "doubtful": 1, "warnings": ["a <b> warning"]}
+    text = render_report(replace(usual, exam=exam), dot)
+    assert "30 frames could not be decoded" in text
+    assert "26 and 10 more" in text
+    assert "1 frame decoded after a damaged one" in text
+    assert "a &lt;b&gt; warning" in text
+
+
+def test_hostile_words_stay_words(usual: Summary) -> None:
+    evil = '"><script>alert(1)</script></style>'
+    labels = (evil, *usual.taxonomy.labels[1:])
+    items = tuple(
+        replace(one, label=evil, runner_up=evil, provisional=evil, reason=evil, id=evil) for one in usual.items[:1]
+    )
+    exam = {**usual.exam, "id": evil, "warnings": [evil], "field": evil}
+    text = render_report(
+        replace(usual, exam=exam, items=items, taxonomy=Taxonomy("x", labels), provenance={evil: evil}), dot
+    )
+    assert Reader(text).scripts == 1
+    assert evil not in text
+    assert text.count("</style>") == 1
+
+
+def test_playback_times_are_marked_and_exam_times_are_not(usual: Summary) -> None:
+    assert "playback" not in re.sub(r"<style>.*?</style>", "", render_report(usual, dot), flags=re.DOTALL)
+    clock = {**usual.exam["clock"], "source": "playback", "is_exam_time": False}
+    text = render_report(replace(usual, exam={**usual.exam, "clock": clock}), dot)
+    assert "Times are playback times, not exam times." in text
+    assert "<time>01:00:10 (playback)</time>" in text
+
+
+def test_the_same_summary_gives_the_same_bytes(usual: Summary) -> None:
+    assert render_report(usual, dot) == render_report(Summary.from_json(usual.to_json()), dot)
+
+
+def test_a_long_report_stays_small() -> None:
+    items = tuple(item(600.0 * (i + 1), Taxonomy().labels[i % 11], support=200, dissent=40) for i in range(30))
+    dropped = tuple(item(60.0 * i, "normal", "normal", support=2, dissent=0) for i in range(200))
+    summary = make_summary(items, dropped)
+    needed = pictures_needed(summary)
+    assert len(needed) <= 30 * (1 + 12 + 6) + 60
+    assert sum(size == 160 for _, size in needed) == 60
+    assert needed == sorted(needed)
+    weights = {112: 5_100, 160: 7_200, 420: 30_400}  # bytes of the simulator's pictures, on average
+    assert len(render_report(summary, lambda frame, size: bytes(weights[size]))) < 6_000_000
+
+
+def test_what_cannot_be_decoded_is_a_box_that_says_so(usual: Summary) -> None:
+    text = render_report(usual, lambda frame, size: None)
+    Reader(text)
+    assert "<img" not in text
+    assert text.count('class="missing"') == 3 * (1 + 12 + 3) + 3
+
+
+def test_an_empty_summary_says_so_and_still_shows_what_was_dropped(usual: Summary) -> None:
+    text = render_report(replace(usual, items=()), dot)
+    Reader(text)
+    assert "No context survived" in text
+    assert 'class="plot"' in text
+    assert "3 dropped contexts" in text
+    nothing = render_report(replace(usual, items=(), dropped=()), dot)
+    Reader(nothing)
+    assert "None was dropped" in nothing
+
+
+def test_doubtful_contexts_come_before_normal_ones(usual: Summary) -> None:
+    text = render_report(usual, dot)
+    assert text.index("<h3>Too doubtful") < text.index("<h3>Normal")
+    sure = replace(usual.dropped[1], confidence=0.99)
+    near = replace(usual.dropped[0], confidence=0.39)
+    ordered = most_worth_a_look([sure, usual.dropped[2], replace(usual.dropped[0], confidence=0.2), near])
+    assert [one.confidence for one in ordered] == [0.39, 0.2, 0.8, 0.99]
+
+
+@pytest.mark.parametrize("count", [1, 2, 11, 12, 13, 200])
+def test_filmstrips_are_even_and_never_without_the_keyframe(count: int) -> None:
+    support = frames(0.0, count)
+    for key in support:
+        shown = spread(support, 12, key)
+        assert key in shown
+        assert len(shown) == len(set(shown)) == min(count, 12)
+        assert [frame.frame for frame in shown] == sorted(frame.frame for frame in shown)
+    assert spread((), 6) == []
+
+
+def test_marks_that_would_cover_each_other_are_stacked() -> None:
+    assert stack([10, 10.5, 11, 50, 51]) == [0, 1, 2, 0, 1]
+    assert len(set(stack([5.0] * 40))) > 1
+
+
+def test_ticks_are_hours_for_an_exam_of_usual_length() -> None:
+    assert Axis(1800.0, 8.5 * HOUR).ticks() == [3600 * hour for hour in range(1, 9)]
+    for length in (1.0, 50.0, 900.0, 5 * HOUR, 14 * HOUR, 100 * HOUR):
+        assert 1 <= len(Axis(0.0, length).ticks()) <= 15
+
+
+def test_durations_are_written_for_people() -> None:
+    assert [duration(s).replace("\u00a0", " ") for s in (0, 59.4, 60, 95, 1234, 29520)] == [
+        "0 s", "59 s", "1 min", "1 min 35 s", "20 min", "8 h 12 min",
+    ]  # fmt: skip
+
+
+def luminance(colour: str) -> float:
+    parts = [int(colour[i : i + 2], 16) / 255 for i in (1, 3, 5)]
+    linear = [x / 12.92 if x <= 0.04045 else ((x + 0.055) / 1.055) ** 2.4 for x in parts]
+    return 0.2126 * linear[0] + 0.7152 * linear[1] + 0.0722 * linear[2]
+
+
+def test_label_colours_stand_out_on_paper_and_on_dark_screens() -> None:
+    for light, dark in (*PALETTE, NEUTRAL):
+        assert 1.05 / (luminance(light) + 0.05) >= 3.3  # WCAG AA asks 3 of graphics; the ground is not quite white
+        assert (luminance(dark) + 0.05) / (luminance("#171d21") + 0.05) >= 4.5
+
+
+# --- in the browser ------------------------------------------------------------------------------------------------
+
+
+@pytest.fixture(scope="module")
+def browser() -> Iterator[Any]:
+    playwright = pytest.importorskip("playwright.sync_api", reason="pip install playwright to test the report's page")
+    if not CHROMIUM.is_file():
+        pytest.skip(f"install chromium ({CHROMIUM}) to test the report's page")
+    with playwright.sync_playwright() as driver:
+        chromium = driver.chromium.launch(executable_path=str(CHROMIUM), args=CHROMIUM_ARGUMENTS)
+        yield chromium
+        chromium.close()
+
+
+@pytest.fixture
+def page(browser: Any, usual: Summary, tmp_path: Path) -> Iterator[Any]:
+    """The usual report, opened; any complaint or request of the page fails the test."""
+    path = tmp_path / "report.html"
+    path.write_text(render_report(usual, dot), encoding="utf-8")
+    page = browser.new_page(viewport={"width": 1440, "height": 900}, reduced_motion="reduce")
+    troubles: list[str] = []
+    page.on("console", lambda message: troubles.append(message.text))
+    page.on("pageerror", lambda error: troubles.append(str(error)))
+    page.on("request", lambda request: troubles.append(request.url) if not request.url.startswith("data:") else None)
+    page.goto(path.as_uri())
+    yield page
+    page.close()
+    assert troubles == [path.as_uri()]
+
+
+def focused(page: Any) -> str:
+    return str(page.evaluate("document.activeElement.id"))
+
+
+def test_keys_move_between_findings(page: Any, usual: Summary) -> None:
+    first, second, third = (f"context-{one.id}" for one in usual.items)
+    seen = []
+    for key in ("j", "j", "k", "ArrowDown", "ArrowDown", "ArrowDown", "ArrowUp"):
+        page.keyboard.press(key)
+        seen.append(focused(page))
+        if len(seen) == 2:  # later on a key that leads nowhere scrolls the page
+            assert page.locator(f"[id='{second}']").bounding_box()["y"] >= page.locator("#bar").bounding_box()["height"]
+    assert seen == [first, second, first, second, third, third, second]
+
+
+def test_enter_enlarges_and_escape_closes(page: Any, usual: Summary) -> None:
+    box = page.locator("#lightbox")
+    page.keyboard.press("j")
+    page.keyboard.press("Enter")
+    assert box.is_visible()
+    assert "Ulcer, 01:00:10" in box.inner_text()
+    page.keyboard.press("j")
+    assert "Polyp" in box.inner_text()
+    page.keyboard.press("Escape")
+    assert not box.is_visible()
+    assert focused(page) == f"context-{usual.items[1].id}"
+    page.keyboard.press("?")
+    assert page.locator("#keys").is_visible()
+    page.keyboard.press("Escape")
+    page.locator(".finding .keyframe").first.click()
+    assert box.is_visible()
+    page.locator("#lightbox [data-close]").click()
+    assert not box.is_visible()
+
+
+def test_a_dropped_context_can_be_brought_back_and_dropped_again(page: Any, usual: Summary) -> None:
+    card = page.locator(f"[id='context-{usual.dropped[0].id}']")
+    page.locator("#dropped > summary").click()
+    card.locator(".back").click()
+    order = page.evaluate("[...document.querySelector('#findings').children].map(card => card.id)")
+    expected = [usual.items[0], usual.dropped[0], *usual.items[1:]]
+    assert order == [f"context-{one.id}" for one in expected]
+    assert card.locator(".badge").is_visible()
+    assert page.locator("#brought").inner_text() == "1"
+    page.keyboard.press("j")
+    assert focused(page) == f"context-{usual.items[1].id}"
+    card.locator(".back").click()
+    assert page.locator("#findings > li").count() == 3
+    assert page.locator("#brought").inner_text() == "0"
+    assert page.locator(".dropped > li").count() == 3
+
+
+def test_the_timeline_marks_every_finding_and_leads_to_it(page: Any, usual: Summary) -> None:
+    marks = page.locator(".timeline .mark")
+    assert marks.count() == len(usual.items)
+    marks.nth(1).hover()
+    tip = marks.nth(1).locator(".tip")
+    assert tip.is_visible()
+    assert not marks.nth(0).locator(".tip").is_visible()
+    assert "03:00:10" in tip.text_content()
+    marks.nth(1).focus()
+    page.keyboard.press("Enter")
+    page.wait_for_function(f"document.activeElement.id === 'context-{usual.items[1].id}'")
+    span = page.locator(f".span[href='#context-{usual.dropped[1].id}']")
+    span.evaluate("link => link.dispatchEvent(new MouseEvent('click', {bubbles: true, cancelable: true}))")
+    page.wait_for_function("document.querySelector('#dropped').open")
+
+
+@pytest.mark.parametrize("width", [1440, 800, 390])
+def test_nothing_sticks_out_sideways(page: Any, width: int) -> None:
+    page.set_viewport_size({"width": width, "height": 900})
+    page.locator("#dropped > summary").click()
+    assert page.evaluate("document.documentElement.scrollWidth") <= width
+
+
+def test_it_prints_findings_and_dropped_contexts(page: Any) -> None:
+    assert page.pdf(prefer_css_page_size=True).startswith(b"%PDF")
+    page.emulate_media(media="print")
+    assert page.locator(".disclaimer").is_visible()
+    assert page.locator(".dropped > li").first.is_visible()
+    assert not page.locator("#show-keys").is_visible()
+
+
+def test_without_scripts_everything_can_be_read(browser: Any, usual: Summary, tmp_path: Path) -> None:
+    path = tmp_path / "report.html"
+    path.write_text(render_report(usual, dot), encoding="utf-8")
+    page = browser.new_page(java_script_enabled=False)
+    page.goto(path.as_uri())
+    assert page.locator(".finding").count() == 3
+    assert not page.locator(".back").first.is_visible()
+    page.locator("#dropped > summary").click()
+    assert page.locator(".dropped > li").first.is_visible()
+    page.close()

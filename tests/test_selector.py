@@ -1,0 +1,93 @@
+from fractions import Fraction
+
+import numpy as np
+import pytest
+
+from dice_ce.clock import ExamClock
+from dice_ce.errors import InputError
+from dice_ce.frames import FrameTable
+from dice_ce.selector import Head, gelu, score_frames, select, sigmoid
+from dice_ce.store import ExtractionReport, Features
+
+REPORT = ExtractionReport(0, 0, 0, (), 0, 0.0)
+
+
+def head(d: int = 4, hidden: int = 3, outputs: int = 1, seed: int = 0) -> Head:
+    rng = np.random.default_rng(seed)
+    shapes = [(d,), (d,), (d, hidden), (hidden,), (hidden, outputs), (outputs,)]
+    return Head(*(rng.normal(size=shape).astype(np.float32) for shape in shapes))
+
+
+def features(vectors: np.ndarray, index: list[int] | None = None) -> Features:
+    places = np.array(index if index is not None else range(len(vectors)), np.int64)
+    table = FrameTable(places, places, Fraction(1, 25))
+    return Features(table, vectors.astype(np.float16), np.ones(len(vectors), np.bool_), "e", "0" * 64, REPORT)
+
+
+def test_a_head_is_layer_norm_linear_gelu_linear() -> None:
+    torch = pytest.importorskip("torch")
+    ours = head(d=6, hidden=5, outputs=3)
+    norm, first, second = torch.nn.LayerNorm(6), torch.nn.Linear(6, 5), torch.nn.Linear(5, 3)
+    with torch.no_grad():
+        for parameter, value in (
+            (norm.weight, ours.scale),
+            (norm.bias, ours.shift),
+            (first.weight, ours.weight1.T),
+            (first.bias, ours.bias1),
+            (second.weight, ours.weight2.T),
+            (second.bias, ours.bias2),
+        ):
+            parameter.copy_(torch.from_numpy(np.ascontiguousarray(value)))
+        x = np.random.default_rng(1).normal(size=(7, 6)).astype(np.float32)
+        network = torch.nn.Sequential(norm, first, torch.nn.GELU(approximate="tanh"), second)
+        assert np.allclose(network(torch.from_numpy(x)).numpy(), ours(x), atol=1e-5)
+
+
+def test_sigmoid_and_gelu_by_hand() -> None:
+    assert sigmoid(np.float32([0, 100, -100])).tolist() == pytest.approx([0.5, 1, 0])
+    assert gelu(np.float32([0, 10, -10])).tolist() == pytest.approx([0, 10, 0], abs=1e-5)
+
+
+def test_scores_lie_between_0_and_1_for_every_frame() -> None:
+    some = features(np.random.default_rng(0).normal(size=(5000, 4)) * 100)
+    score = score_frames(some, head())
+    assert score.shape == (5000,)
+    assert score.min() >= 0
+    assert score.max() <= 1
+
+
+def test_candidates_are_the_frames_at_or_above_the_threshold_with_their_exam_times() -> None:
+    some = features(np.eye(4), index=[0, 2, 3, 7])
+    clock = ExamClock(np.arange(10) * 3, Fraction(1, 2), "options", "")
+    score = np.float32([0.4, 0.5, 0.6, 0.49])
+    chosen = select(some, score, clock, tau_s=0.5)
+    assert chosen.frames.index.tolist() == [2, 3]
+    assert chosen.seconds.tolist() == [3.0, 4.5]
+    assert chosen.score.tolist() == pytest.approx([0.5, 0.6])
+    assert np.array_equal(chosen.vectors, np.eye(4)[1:3])
+
+
+def test_no_candidate_is_no_error() -> None:
+    clock = ExamClock(np.arange(4), Fraction(1), "options", "")
+    assert len(select(features(np.eye(4)), np.zeros(4, np.float32), clock)) == 0
+
+
+def test_features_of_another_encoder_are_refused() -> None:
+    with pytest.raises(InputError, match="expected features of 4 numbers, got 5"):
+        head()(np.zeros((1, 5), np.float32))
+
+
+def test_weights_that_do_not_fit_or_are_not_finite_are_refused() -> None:
+    good = head()
+    with pytest.raises(InputError, match="expected bias1 of shape"):
+        Head(good.scale, good.shift, good.weight1, good.bias1[:1], good.weight2, good.bias2)
+    with pytest.raises(InputError, match="not finite"):
+        Head(good.scale * np.nan, good.shift, good.weight1, good.bias1, good.weight2, good.bias2)
+
+
+def test_weights_read_back_as_they_were_stored() -> None:
+    good = head()
+    again = Head.from_arrays(good.arrays("x"), "x")
+    assert all(np.array_equal(a, b) for a, b in zip(good.arrays("x").values(), again.arrays("x").values(), strict=True))
+    with pytest.raises(InputError, match=r"the weights have no 'y\.scale'"):
+        Head.from_arrays(good.arrays("x"), "y")

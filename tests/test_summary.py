@@ -1,0 +1,144 @@
+"""Assembly by hand, the JSON contract against its schema, and the byte-for-byte promise."""
+
+import json
+from fractions import Fraction
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from hypothesis.extra import numpy as hnp
+
+from dice_ce import DISCLAIMER
+from dice_ce.clock import ClockOptions
+from dice_ce.converger import ConvergerConfig, converge
+from dice_ce.errors import InputError
+from dice_ce.exam import Exam, open_exam
+from dice_ce.selector import select
+from dice_ce.store import ExtractionReport, Features
+from dice_ce.summary import SCHEMA_FILE, Summary, assemble, medoid
+from dice_ce.taxonomy import Taxonomy
+from dice_ce.weaver import Context
+from tests.material import numbered_video
+
+LABELS = Taxonomy("three", ("ulcer", "polyp", "normal"))
+PROVENANCE: dict[str, Any] = dict.fromkeys(
+    ["software", "version", "exam_digest", "bundle", "encoder", "settings", "gate", "without", "packages", "command"],
+    "",
+)
+
+
+@pytest.fixture
+def exam(tmp_path: Path) -> Exam:
+    return open_exam(numbered_video(tmp_path / "e.mp4", 10), clock=ClockOptions(exam_fps=Fraction(1, 2)))
+
+
+def example(exam: Exam) -> Summary:
+    """Ten frames, eight of them candidates, in three contexts: an ulcer, a normal one and a doubtful one."""
+    vectors = np.eye(10, 4, dtype=np.float16) + 0.5
+    report = ExtractionReport(10, 10, 0, (), 0, 0.0)
+    features = Features(exam.frames, vectors, np.ones(10, np.bool_), "e", "0" * 64, report)
+    score = np.float32([0.1, 0.9, 0.9, 0.9, 0.9, 0.9, 0.9, 0.9, 0.9, 0.1])
+    candidates = select(features, score, exam.clock)
+    p = np.float32([[0.8, 0.1, 0.1]] * 3 + [[0.1, 0.8, 0.1]] + [[0.0, 0.1, 0.9]] * 2 + [[0.4, 0.35, 0.25]] * 2)
+    contexts = [Context(0, 0, np.arange(4)), Context(0, 1, np.arange(4, 6)), Context(1, 0, np.arange(6, 8))]
+    judgments = converge(contexts, p, 2, ConvergerConfig(0.3, 0.5))
+    return assemble(exam, features, score, candidates, p, judgments, LABELS, PROVENANCE)
+
+
+def test_kept_contexts_become_items_and_dropped_ones_stay_beside_them(exam: Exam) -> None:
+    summary = example(exam)
+    assert [(item.id, item.label, item.verdict) for item in summary.items] == [("1.1", "ulcer", "kept")]
+    assert [(item.id, item.verdict) for item in summary.dropped] == [("1.2", "normal"), ("2.1", "low_confidence")]
+    assert summary.counts == {
+        "frames": 10,
+        "decoded": 10,
+        "candidates": 8,
+        "coarse_contexts": 2,
+        "contexts": 3,
+        "kept": 1,
+        "dropped_normal": 1,
+        "dropped_low_confidence": 1,
+    }
+
+
+def test_an_item_carries_its_reasons(exam: Exam) -> None:
+    (item,) = example(exam).items
+    assert [frame.frame for frame in item.support] == [1, 2, 3]
+    assert [frame.frame for frame in item.dissent] == [4]
+    assert (item.first_seconds, item.last_seconds) == (2.0, 8.0)
+    assert item.keyframe in item.support
+    assert item.keyframe.seconds == 2.0 * item.keyframe.frame
+    assert item.evidence == pytest.approx((0.8, 0.1, 0.1))
+    assert item.evidence_before == pytest.approx((0.625, 0.275, 0.1))
+    assert item.reason == "Ulcer with 80 % of the evidence of 3 of 4 frames; next is polyp, 70 points behind."
+
+
+def test_dropped_contexts_say_why(exam: Exam) -> None:
+    normal, doubtful = example(exam).dropped
+    assert normal.reason.startswith("Dropped as normal: normal with 90 % of the evidence of 2 of 2 frames")
+    assert doubtful.reason.startswith("Dropped as too doubtful: ulcer with 40 %")
+
+
+def test_the_contract_is_that_of_the_schema(exam: Exam) -> None:
+    jsonschema = pytest.importorskip("jsonschema")
+    schema = json.loads(SCHEMA_FILE.read_text())
+    jsonschema.Draft202012Validator.check_schema(schema)
+    content = json.loads(example(exam).to_json())
+    jsonschema.validate(content, schema)
+    assert content["disclaimer"] == DISCLAIMER
+    for spoil in (
+        lambda c: c.pop("disclaimer"),
+        lambda c: c["items"][0].update(confidence=1.5),
+        lambda c: c["items"][0].update(verdict="normal"),
+        lambda c: c["exam"].update(path="/home/somebody"),
+    ):
+        spoiled = json.loads(example(exam).to_json())
+        spoil(spoiled)
+        with pytest.raises(jsonschema.ValidationError):
+            jsonschema.validate(spoiled, schema)
+
+
+def test_a_summary_reads_back_as_it_was_written(exam: Exam) -> None:
+    summary = example(exam)
+    assert Summary.from_json(summary.to_json()) == summary
+    assert Summary.from_json(summary.to_json()).to_json() == example(exam).to_json()
+
+
+@pytest.mark.parametrize("text", ["", "{}", "[]", '{"schema": "other/1"}'])
+def test_what_is_no_summary_is_refused(text: str) -> None:
+    with pytest.raises(InputError, match="summary: "):
+        Summary.from_json(text)
+
+
+def test_an_empty_candidate_set_gives_an_empty_summary(exam: Exam) -> None:
+    report = ExtractionReport(10, 10, 0, (), 0, 0.0)
+    vectors = np.zeros((10, 4), np.float16)
+    features = Features(exam.frames, vectors, np.ones(10, np.bool_), "e", "0" * 64, report)
+    score = np.zeros(10, np.float32)
+    candidates = select(features, score, exam.clock)
+    summary = assemble(exam, features, score, candidates, np.empty((0, 3), np.float32), [], LABELS, PROVENANCE)
+    assert summary.items == ()
+    assert summary.counts["candidates"] == 0
+    assert Summary.from_json(summary.to_json()) == summary
+
+
+def test_activity_counts_every_candidate(exam: Exam) -> None:
+    activity = example(exam).activity
+    assert sum(activity["candidates"]) == 8
+    assert (activity["first_seconds"], activity["last_seconds"]) == (0.0, 18.0)
+
+
+def test_the_medoid_is_the_most_typical_frame_and_the_earliest_of_equals() -> None:
+    assert medoid(np.array([[1.0, 0], [1, 0.1], [1, 0.2]])) == 1
+    assert medoid(np.array([[1.0, 0], [2, 0], [0, 1]])) == 0
+    assert medoid(np.array([[0.0, 3]])) == 0
+
+
+@given(hnp.arrays(np.float32, (7, 5), elements=st.floats(0.125, 1, width=32)))
+def test_the_medoid_has_the_least_summed_cosine_distance(vectors: np.ndarray) -> None:
+    units = vectors.astype(np.float64) / np.linalg.norm(vectors.astype(np.float64), axis=1, keepdims=True)
+    total = (1 - units @ units.T).sum(axis=1)
+    assert total[medoid(vectors)] == pytest.approx(total.min(), abs=1e-6)

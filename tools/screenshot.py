@@ -1,0 +1,33 @@
+"""Take a picture of a report for the README, in a real Chromium.
+
+python tools/screenshot.py demo/exam/report.html docs/images/report.png [--chromium /usr/bin/chromium]
+"""
+
+from __future__ import annotations
+
+import argparse
+from pathlib import Path
+
+from playwright.sync_api import sync_playwright
+
+FLAGS = ["--no-sandbox", "--disable-gpu", "--disable-background-networking", "--disable-component-update"]
+
+
+def main() -> None:
+    """Open the page and save what the first screens show."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("report", type=Path)
+    parser.add_argument("picture", type=Path)
+    parser.add_argument("--chromium", default="/usr/bin/chromium")
+    parser.add_argument("--height", type=int, default=1500)
+    options = parser.parse_args()
+    with sync_playwright() as playwright:
+        browser = playwright.chromium.launch(executable_path=options.chromium, args=FLAGS)
+        page = browser.new_page(viewport={"width": 1200, "height": options.height})
+        page.goto(options.report.absolute().as_uri())
+        page.screenshot(path=options.picture)
+        browser.close()
+
+
+if __name__ == "__main__":
+    main()
