@@ -26,7 +26,6 @@ import threading
 import time
 from collections.abc import Callable
 from contextlib import closing
-from fractions import Fraction
 from pathlib import Path
 
 import av
@@ -154,7 +153,7 @@ def make_exam(folder: Path, frames: int) -> Path:
     if not video.exists():
         folder.mkdir(parents=True, exist_ok=True)
         with ProgressBar(f"rendering {video.name}") as bar:
-            simulate(video, frames=frames, size=SIZE, exam_fps=Fraction(1), progress=bar)
+            simulate(video, frames=frames, size=SIZE, lesions=0, progress=bar)
     return video
 
 

@@ -110,7 +110,7 @@ def simulated_blocks(work: Path, frames: int, encoder: Encoder) -> list[Images]:
     video = work / f"simulated-336-{frames}.mp4"
     if not video.exists():
         with ProgressBar(f"rendering {video.name}") as bar:
-            simulate(video, frames=frames, progress=bar)
+            simulate(video, frames=frames, lesions=0, progress=bar)
     with open_exam(video) as exam:
         pictures = (picture for _, picture in exam.read(size=encoder.input_size))
         blocks = iter(lambda: list(itertools.islice(pictures, BLOCK_LENGTH)), [])

@@ -14,7 +14,6 @@ from numpy.typing import NDArray
 
 from dice_ce.simulator import (
     LESIONS,
-    NORMAL,
     ExamScript,
     Pose,
     Scene,
@@ -31,6 +30,7 @@ from dice_ce.simulator.lesions import make_lesion
 from dice_ce.simulator.plan import in_sight, wanted_labels
 from dice_ce.simulator.scene import LEAST_DRAWN, LEAST_VISIBLE
 from dice_ce.simulator.view import look
+from dice_ce.taxonomy import NORMAL
 
 Image = NDArray[np.uint8]
 

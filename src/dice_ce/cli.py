@@ -109,12 +109,13 @@ def build_parser() -> argparse.ArgumentParser:
 
     simulate = _command(commands, "simulate", run_simulate, "render a procedural exam, to try things without data")
     simulate.add_argument(
-        "--out", type=Path, required=True, metavar="MP4", help="video to write; its clock goes beside it"
+        "--out", type=Path, required=True, metavar="MP4", help="video to write; its clock and truth go beside it"
     )
     simulate.add_argument("--frames", type=_positive_int, default=3000)
     simulate.add_argument("--size", type=_positive_int, default=336, help="side in pixels (default: 336)")
     simulate.add_argument("--seed", type=int, default=0)
     simulate.add_argument("--exam-fps", type=_fraction, default=Fraction(1), help="frames per exam second (default: 1)")
+    simulate.add_argument("--lesions", type=_whole, help="lesion events (default: about one in 250 frames)")
     simulate.add_argument("--field", choices=("octagon", "round"), default="octagon", help="shape of the window")
 
     _command(commands, "doctor", run_doctor, "report versions, encoders, cache and CPU threads")
@@ -162,9 +163,15 @@ def _read_time(text: str) -> Fraction:
     return parse_time(text)
 
 
+def _read_whole(text: str) -> int:
+    if not text.isdecimal():
+        raise ValueError(f"'{text}' is not a whole number")
+    return int(text)
+
+
 def _read_positive(text: str) -> int:
-    if not text.isdecimal() or int(text) == 0:
-        raise ValueError(f"'{text}' is not a positive whole number")
+    if _read_whole(text) == 0:
+        raise ValueError(f"'{text}' is not positive")
     return int(text)
 
 
@@ -178,6 +185,7 @@ def _read_share(text: str) -> float:
 _share = _parsed_by(_read_share)
 _time = _parsed_by(_read_time)
 _fraction = _parsed_by(Fraction)
+_whole = _parsed_by(_read_whole)
 _positive_int = _parsed_by(_read_positive)
 
 
@@ -388,13 +396,21 @@ def run_simulate(options: argparse.Namespace) -> int:
                 seed=options.seed,
                 exam_fps=options.exam_fps,
                 field=options.field,
+                lesions=options.lesions,
                 progress=bar,
             )
     except ValueError as error:
         raise UsageError(f"simulate: {error}") from error
-    facts = {"video": str(made.video), "clock": str(made.clock), "frames": options.frames}
+    facts = {
+        "video": str(made.video),
+        "clock": str(made.clock),
+        "findings": str(made.findings_file),
+        "truth": str(made.truth_file),
+        "frames": options.frames,
+        "lesions": len(made.findings),
+    }
     _print_json(facts) if options.json else print(
-        f"{made.video}: {options.frames:,} frames, clock in {made.clock.name}"
+        f"{made.video}: {options.frames:,} frames, {len(made.findings)} lesion events; clock and truth beside it"
     )
     return 0
 

@@ -1,6 +1,6 @@
 """A simulator of capsule exams: endless material for demonstrations and tests that belongs to no patient."""
 
-from .lesions import LESIONS, NORMAL
+from .lesions import LESIONS
 from .motion import CapsulePath, ExamScript, Pose, capsule_path
 from .mucosa import Mucosa
 from .samples import lesion_frames
@@ -11,7 +11,6 @@ from .write import SimulatedExam, simulate
 
 __all__ = [
     "LESIONS",
-    "NORMAL",
     "CapsulePath",
     "ExamScript",
     "Field",

@@ -8,6 +8,8 @@ from typing import Protocol
 import numpy as np
 from numpy.typing import NDArray
 
+from dice_ce.taxonomy import NORMAL, VIDEOCAP_12
+
 from .decals import DECALS, TEXELS
 from .motion import Pose
 from .mucosa import Floats, Image
@@ -16,20 +18,7 @@ from .view import AHEAD, AROUND, TURN, View
 
 Mask = NDArray[np.bool_]
 
-NORMAL = "normal"
-LESIONS = (
-    "ulcer",
-    "erosion",
-    "angioectasia",
-    "mucosal erythema",
-    "eminence lesion",
-    "hematocele",
-    "lymphangiectasia",
-    "lymphoid follicular hyperplasia",
-    "polyp",
-    "parasite",
-    "intestinal fluid accumulation",
-)
+LESIONS = tuple(label for label in VIDEOCAP_12 if label != NORMAL)
 GIRTH = 0.85  # typical distance of the wall from the capsule: makes lesions about round
 BEHIND, FARTHEST = -1.4, 3.0  # radii: beyond, a lesion is out of sight or too small to see
 MUCOSA_RED = np.float32(190.0)  # the red of lit mucosa hardly depends on bile: it tells how lit a pixel is

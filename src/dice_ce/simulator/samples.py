@@ -9,7 +9,9 @@ from typing import get_args
 import numpy as np
 from numpy.random import Generator
 
-from .lesions import LESIONS, NORMAL, check_labels, make_lesion
+from dice_ce.taxonomy import NORMAL
+
+from .lesions import LESIONS, check_labels, make_lesion
 from .motion import CapsulePath, ExamScript, capsule_path
 from .mucosa import Image
 from .plan import in_sight

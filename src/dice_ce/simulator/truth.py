@@ -6,7 +6,9 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 
-from .lesions import NORMAL, Lesion
+from dice_ce.taxonomy import NORMAL
+
+from .lesions import Lesion
 from .scene import LEAST_VISIBLE, Glimpse
 
 DECIMALS = 3  # of a share, as written
