@@ -1,6 +1,6 @@
 """Take a picture of a report for the README, in a real Chromium.
 
-python tools/screenshot.py demo/exam/report.html docs/images/report.png [--chromium /usr/bin/chromium]
+python tools/screenshot.py demo/exam/report.html docs/images/report.png [--finding 14] [--chromium /usr/bin/chromium]
 """
 
 from __future__ import annotations
@@ -19,13 +19,16 @@ def main() -> None:
     parser.add_argument("report", type=Path)
     parser.add_argument("picture", type=Path)
     parser.add_argument("--chromium", default="/usr/bin/chromium")
-    parser.add_argument("--height", type=int, default=1500)
+    parser.add_argument("--height", type=int, default=870, help="of the part of the page that is shown")
+    parser.add_argument("--finding", type=int, help="show this finding instead of the top of the page")
     options = parser.parse_args()
     with sync_playwright() as playwright:
         browser = playwright.chromium.launch(executable_path=options.chromium, args=FLAGS)
         page = browser.new_page(viewport={"width": 1200, "height": options.height})
         page.goto(options.report.absolute().as_uri())
-        page.screenshot(path=options.picture)
+        page.add_style_tag(content="#bar { position: static }")  # it would lie over a finding
+        target = page.locator("#findings > li").nth(options.finding - 1) if options.finding else page
+        target.screenshot(path=options.picture)
         browser.close()
 
 
