@@ -196,6 +196,15 @@ class Interrupts:
             os.kill(os.getpid(), signal.SIGINT)
 
 
+@pytest.fixture
+def heeds_ctrl_c() -> Iterator[None]:
+    """Shells start background jobs deaf to Ctrl-C, and a test run may be one."""
+    before = signal.signal(signal.SIGINT, signal.default_int_handler)
+    yield
+    signal.signal(signal.SIGINT, before)
+
+
+@pytest.mark.usefixtures("heeds_ctrl_c")
 def test_after_ctrl_c_a_rerun_resumes_and_yields_the_identical_bytes(
     exam: Exam, tiny_encoder: OnnxEncoder, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
