@@ -54,8 +54,13 @@ def time_steps(
 
 def tokenize(vectors: npt.NDArray[np.floating], steps: npt.NDArray[np.float64], alpha: float, base: float) -> Floats:
     """Return v_t = u_t (+) e_t (eq. 3), with the visual half weighing `alpha` of the product."""
+    return weigh(token_halves(vectors, steps, base), alpha)
+
+
+def token_halves(vectors: npt.NDArray[np.floating], steps: npt.NDArray[np.float64], base: float) -> Floats:
+    """Put u_t and e_t side by side, each of unit length, not yet weighed against each other."""
     visual = unit_length(vectors)
-    return weigh(np.concatenate([visual, temporal_embedding(steps, visual.shape[1], base)], axis=1), alpha)
+    return np.concatenate([visual, temporal_embedding(steps, visual.shape[1], base)], axis=1)
 
 
 def weigh(halves: Floats, alpha: float) -> Floats:

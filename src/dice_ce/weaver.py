@@ -20,7 +20,7 @@ import numpy.typing as npt
 
 from dice_ce.frames import Ints
 from dice_ce.selector import Candidates
-from dice_ce.tokens import TokenConfig, temporal_embedding, time_steps, unit_length, weigh
+from dice_ce.tokens import TokenConfig, time_steps, token_halves, weigh
 
 Floats = npt.NDArray[np.float32]
 Doubles = npt.NDArray[np.float64]
@@ -121,10 +121,7 @@ def make_atoms(candidates: Candidates, config: WeaverConfig) -> Atoms:
     count = len(candidates)
 
     def halves(start: int, stop: int) -> Floats:
-        visual = unit_length(candidates.vectors[start:stop])
-        return np.concatenate(
-            [visual, temporal_embedding(steps[start:stop], visual.shape[1], config.tokens.base)], axis=1
-        )
+        return token_halves(candidates.vectors[start:stop], steps[start:stop], config.tokens.base)
 
     alike = [np.empty(0, np.float32)]
     alike += [
