@@ -23,11 +23,11 @@ from typing import Any
 import numpy as np
 
 from dice_ce.converger import ConvergerConfig
-from dice_ce.diagnoser import Diagnoser, HeadDiagnoser, NetworkDiagnoser
+from dice_ce.diagnoser import HeadDiagnoser, NetworkDiagnoser
 from dice_ce.encoder import ENCODERS, Encoder, OnnxEncoder, load_encoder
 from dice_ce.errors import BundleError
 from dice_ce.files import write_atomically
-from dice_ce.selector import Head
+from dice_ce.selector import Head, score_vectors
 from dice_ce.taxonomy import Taxonomy
 from dice_ce.tokens import TokenConfig
 from dice_ce.weaver import WeaverConfig
@@ -56,9 +56,42 @@ class Bundle:
     taxonomy: Taxonomy
     encoder: Encoder
     selector: Head
-    diagnoser: Diagnoser
+    diagnoser: HeadDiagnoser | NetworkDiagnoser
     settings: Settings
     card: str
+
+    @property
+    def looks_at_features(self) -> bool:
+        """Whether the diagnoser needs no pictures, only the features that the Selector has computed."""
+        return isinstance(self.diagnoser, HeadDiagnoser)
+
+
+def bundle_facts(bundle: Bundle) -> dict[str, Any]:
+    """Sum up a bundle."""
+    return {
+        "name": bundle.name,
+        "digest": bundle.digest,
+        "taxonomy": f"{bundle.taxonomy.name} ({len(bundle.taxonomy)} labels)",
+        "encoder": f"{bundle.encoder.name}, {bundle.encoder.dim}-d at {bundle.encoder.input_size}",
+        "diagnoser": "head on features" if bundle.looks_at_features else "network on candidate frames",
+        "temperature": bundle.diagnoser.temperature,
+        "settings": asdict(bundle.settings),
+    }
+
+
+def try_bundle(bundle: Bundle) -> None:
+    """Run encoder, Selector and diagnoser once; say which of them does not work."""
+    size = bundle.encoder.input_size
+    vectors = bundle.encoder.encode(np.full((2, size, size, 3), 128, np.uint8))
+    score = score_vectors(vectors, bundle.selector)
+    if isinstance(bundle.diagnoser, NetworkDiagnoser):
+        side = bundle.diagnoser.network.input_size
+        distributions = bundle.diagnoser.judge(np.full((2, side, side, 3), 128, np.uint8))
+    else:
+        distributions = bundle.diagnoser.judge(vectors)
+    for part, values in (("encoder", vectors), ("Selector", score), ("diagnoser", distributions)):
+        if not np.isfinite(values).all():
+            raise BundleError(f"bundle '{bundle.name}': the {part} gives values that are not finite; train it again")
 
 
 def shipped_bundles() -> list[str]:
@@ -68,8 +101,7 @@ def shipped_bundles() -> list[str]:
 
 def load_bundle(spec: str | Path | None = None) -> Bundle:
     """Load a bundle by the name of a shipped one, or from a folder or zip; without a name, the default."""
-    spec = spec or DEFAULT_BUNDLE
-    path = SHIPPED / spec if str(spec) in shipped_bundles() else Path(spec)
+    path = _bundle_path(spec)
     files = _read_files(path)
     try:
         facts = json.loads(files["bundle.json"])
@@ -81,6 +113,11 @@ def load_bundle(spec: str | Path | None = None) -> Bundle:
         return _build(facts, files, path)
     except (KeyError, TypeError, ValueError) as error:
         raise BundleError(f"{path}: bundle.json is damaged ({type(error).__name__}: {error}); get it again") from error
+
+
+def _bundle_path(spec: str | Path | None) -> Path:
+    spec = spec or DEFAULT_BUNDLE
+    return SHIPPED / spec if str(spec) in shipped_bundles() else Path(spec)
 
 
 def _read_files(path: Path) -> dict[str, bytes]:
@@ -105,7 +142,7 @@ def _build(facts: Mapping[str, Any], files: Mapping[str, bytes], path: Path) -> 
     taxonomy = Taxonomy(facts["taxonomy"]["name"], tuple(facts["taxonomy"]["labels"]))
     encoder = _network(facts["encoder"], files, path)
     temperature = float(facts["diagnoser"]["temperature"])
-    diagnoser: Diagnoser
+    diagnoser: HeadDiagnoser | NetworkDiagnoser
     if facts["diagnoser"]["kind"] == "head":
         head = Head.from_arrays(arrays, "diagnoser")
         outputs, diagnoser = len(head.bias2), HeadDiagnoser(head, temperature)
@@ -156,9 +193,13 @@ def save_bundle(
     temperature: float,
     settings: Settings,
     card: str,
+    attachments: Mapping[str, bytes] | None = None,
 ) -> None:
-    """Write a bundle, bundle.json last. Encoders that are not registered go into it as ONNX files."""
-    files = {"MODEL_CARD.md": card.encode()}
+    """Write a bundle, bundle.json last. Encoders that are not registered go into it as ONNX files.
+
+    Attachments are what the card refers to, such as the training log and its curves.
+    """
+    files = {"MODEL_CARD.md": card.encode(), **(attachments or {})}
     heads = selector.arrays("selector")
     diagnoser_facts: dict[str, Any] = {"temperature": temperature}
     if isinstance(diagnoser, Head):
@@ -187,4 +228,34 @@ def save_bundle(
     }
     for file, content in files.items():
         write_atomically(folder / file, content)
-    write_atomically(folder / "bundle.json", (json.dumps(facts, indent=1) + "\n").encode())
+    write_atomically(folder / "bundle.json", _as_json(facts))
+
+
+def _as_json(facts: Mapping[str, Any]) -> bytes:
+    return (json.dumps(facts, indent=1) + "\n").encode()
+
+
+def export_bundle(spec: str | Path | None, target: Path, *, settings: Settings | None = None, note: str = "") -> Bundle:
+    """Copy a bundle to a folder, or to a zip if the name says so; with other settings, and a note on them in the card.
+
+    The copy is loaded back before it counts. The same bundle always gives the same bytes.
+    """
+    bundle = load_bundle(spec)
+    files = _read_files(_bundle_path(spec))
+    facts = json.loads(files.pop("bundle.json"))
+    files = {name: files[name] for name in facts["files"]}
+    if settings is not None:
+        facts["settings"] = asdict(settings)
+        files["MODEL_CARD.md"] = (bundle.card.rstrip() + "\n\n" + note.strip() + "\n").encode()
+        facts["files"]["MODEL_CARD.md"] = hashlib.sha256(files["MODEL_CARD.md"]).hexdigest()
+    files["bundle.json"] = _as_json(facts)
+    if target.suffix == ".zip":
+        buffer = io.BytesIO()
+        with zipfile.ZipFile(buffer, "w", zipfile.ZIP_DEFLATED) as archive:
+            for name, content in files.items():
+                archive.writestr(zipfile.ZipInfo(name), content, zipfile.ZIP_DEFLATED)
+        write_atomically(target, buffer.getvalue())
+    else:
+        for name, content in files.items():
+            write_atomically(target / name, content)
+    return load_bundle(target)

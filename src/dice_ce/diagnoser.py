@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import itertools
+from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Protocol
 
@@ -42,7 +44,11 @@ class HeadDiagnoser:
 
     def __call__(self, exam: Exam | None, candidates: Candidates) -> Floats:
         """Return p_t = g_phi(u_t) (eq. 6)."""
-        return softmax(self.head(candidates.vectors), self.temperature)
+        return self.judge(candidates.vectors)
+
+    def judge(self, vectors: npt.NDArray[np.floating]) -> Floats:
+        """Return p for features."""
+        return softmax(self.head(vectors), self.temperature)
 
 
 @dataclass(frozen=True, eq=False)
@@ -56,14 +62,13 @@ class NetworkDiagnoser:
         """Return p_t = g_phi(I_t) (eq. 6)."""
         if exam is None:
             raise InputError("this bundle's diagnoser looks at frames: give the exam, not only its features")
-        size = self.network.input_size
-        logits = [np.empty((0, self.network.dim), np.float32)]
-        batch: list[npt.NDArray[np.uint8]] = []
-        for _, picture in exam.images(candidates.frames.index.tolist(), size=size):
-            batch.append(picture)
-            if len(batch) == BATCH:
-                logits.append(self.network.encode(np.stack(batch)))
-                batch = []
-        if batch:
-            logits.append(self.network.encode(np.stack(batch)))
-        return softmax(np.concatenate(logits), self.temperature)
+        ordinals = candidates.frames.index.tolist()
+        pictures = (picture for _, picture in exam.images(ordinals, size=self.network.input_size))
+        return self.judge(pictures)
+
+    def judge(self, pictures: Iterable[npt.NDArray[np.uint8]]) -> Floats:
+        """Return p for pictures of the network's size."""
+        remaining = iter(pictures)
+        batches = iter(lambda: list(itertools.islice(remaining, BATCH)), [])
+        logits = [self.network.encode(np.stack(batch)) for batch in batches]
+        return softmax(np.concatenate([np.empty((0, self.network.dim), np.float32), *logits]), self.temperature)

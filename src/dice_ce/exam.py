@@ -218,11 +218,36 @@ _INTERPOLATIONS: dict[Resize, Interpolation] = {
 _EXACT = Interpolation.ACCURATE_RND | Interpolation.BITEXACT
 
 
+def to_rgb(reformatter: VideoReformatter, frame: av.VideoFrame, width: int, height: int, resize: Resize) -> Image:
+    """Resize a decoded frame and turn it into RGB, in one pass."""
+    return reformatter.reformat(  # type: ignore[return-value]  # rgb24 is always uint8
+        frame,
+        width,
+        height,
+        "rgb24",
+        interpolation=_INTERPOLATIONS[resize] | _EXACT,
+        src_color_range=frame.color_range,
+        dst_color_range=ColorRange.JPEG,
+        threads=1,
+    ).to_ndarray()
+
+
+def on_canvas(picture: Image, height: int, width: int) -> Image:
+    """Put a picture into the middle of a black canvas."""
+    if picture.shape[:2] == (height, width):
+        return picture
+    canvas = np.zeros((height, width, 3), np.uint8)
+    top, left = (height - picture.shape[0]) // 2, (width - picture.shape[1]) // 2
+    canvas[top : top + picture.shape[0], left : left + picture.shape[1]] = picture
+    return canvas
+
+
 class Renderer:
     """Turns decoded frames into RGB arrays: crop, resize and colour in one pass of swscale, then the mask."""
 
     def __init__(self, exam: Exam, size: int | None, resize: Resize, *, scale: float = 1.0) -> None:
-        self._exam, self._interpolation = exam, _INTERPOLATIONS[resize] | _EXACT
+        self._exam = exam
+        self._resize: Resize = resize
         self._reformatter = VideoReformatter()
         self._cropper: tuple[str, av.filter.Graph] | None = None
         if size is not None:
@@ -241,24 +266,10 @@ class Renderer:
             )
         if self._exam.crop is not None:
             frame = self._cropped(frame, self._exam.crop)
-        picture: Image = self._reformatter.reformat(
-            frame,
-            self._width,
-            self._height,
-            "rgb24",
-            interpolation=self._interpolation,
-            src_color_range=frame.color_range,
-            dst_color_range=ColorRange.JPEG,
-            threads=1,
-        ).to_ndarray()  # type: ignore[assignment]  # rgb24 is always uint8
+        picture = to_rgb(self._reformatter, frame, self._width, self._height, self._resize)
         if self._mask is not None:
             picture *= self._mask
-        if picture.shape[:2] == self._canvas:
-            return picture
-        canvas = np.zeros((*self._canvas, 3), np.uint8)
-        top, left = (self._canvas[0] - self._height) // 2, (self._canvas[1] - self._width) // 2
-        canvas[top : top + self._height, left : left + self._width] = picture
-        return canvas
+        return on_canvas(picture, *self._canvas)
 
     def _cropped(self, frame: av.VideoFrame, crop: Crop) -> av.VideoFrame:
         """Cut without copying, through FFmpeg's crop filter; rebuilt only if the pixel format changes."""

@@ -101,9 +101,14 @@ class Candidates:
         return len(self.frames)
 
 
+def score_vectors(vectors: npt.NDArray[np.floating], head: Head) -> Floats:
+    """Screen features: s_t = h_psi(u_t) in [0, 1] (eq. 1)."""
+    return sigmoid(head(vectors)[:, 0])
+
+
 def score_frames(features: Features, head: Head) -> Floats:
-    """Screen every frame: s_t = h_psi(f_theta(I_t)) in [0, 1] (eq. 1)."""
-    return sigmoid(head(features.vectors)[:, 0])
+    """Screen every frame of an exam: s_t = h_psi(f_theta(I_t)) (eq. 1)."""
+    return score_vectors(features.vectors, head)
 
 
 def select(features: Features, score: Floats, clock: ExamClock, tau_s: float = 0.5) -> Candidates:

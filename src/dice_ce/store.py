@@ -224,7 +224,7 @@ class CacheEntry:
     """One thing in the cache."""
 
     kind: str
-    """`features`, `partial` (features of an interrupted run) or `encoder`."""
+    """`features`, `partial` (features of an interrupted run), `stills` (features of single pictures) or `encoder`."""
     name: str
     """Exam, or file of the encoder."""
     encoder: str
@@ -240,6 +240,10 @@ def list_cache() -> list[CacheEntry]:
         CacheEntry("encoder", path.name, path.stem, 0, path.stat().st_size, path)
         for path in sorted(root.glob("encoders/*.onnx"))
     ]
+    stills = sorted(root.glob("stills/*.npy"))
+    if stills:
+        size = sum(_size(path) for path in stills)
+        entries.append(CacheEntry("stills", f"{len(stills)} chunks of single pictures", "", 0, size, root / "stills"))
     for folder in sorted(path for path in root.glob("features/*") if path.is_dir()):
         size = sum(_size(file) for file in folder.rglob("*"))
         try:

@@ -1,0 +1,122 @@
+"""Commands about data: data check, split, import, compose."""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from pathlib import Path
+from typing import Any
+
+from dice_ce import DISCLAIMER
+from dice_ce.cli.shared import command, positive_int, print_json, shares
+from dice_ce.errors import UsageError
+
+
+def add_commands(commands: Any) -> None:
+    """Describe the commands of this module."""
+    data = commands.add_parser("data", help="datasets: check, split, import, compose", description="Work on datasets.")
+    parts = data.add_subparsers(title="commands", metavar="COMMAND", required=True)
+
+    check = command(parts, "check", run_check, "look for everything that is wrong with a dataset, and sum it up")
+    check.add_argument("dataset", type=Path, metavar="DIR", help="folder with exams.csv, findings.csv and the videos")
+    check.add_argument("--picture", type=Path, metavar="PNG", help="also draw the statistics (.png, .svg or .pdf)")
+
+    split = command(parts, "split", run_split, "deal the patients of a dataset into train, validation and test")
+    split.add_argument("dataset", type=Path, metavar="DIR", help="folder with exams.csv; its split column is filled")
+    split.add_argument("--shares", type=shares, default=(160, 40, 40), help="default: 160,40,40 as in VideoCAP")
+    split.add_argument("--seed", type=int, default=0)
+    split.add_argument("--force", action="store_true", help="deal again where splits are decided already")
+
+    importer = command(parts, "import", run_import, "read a public dataset in its own layout into one table of frames")
+    importer.add_argument("name", help="kvasir-capsule, capsule-vision, see-ai, galar, or pool for a folder of several")
+    importer.add_argument("folder", type=Path, metavar="DIR", help="the dataset as it was downloaded")
+    importer.add_argument(
+        "--out", type=Path, metavar="CSV", help="write path, source, case, frame_number, label, split"
+    )
+
+    compose = command(parts, "compose", run_compose, "compose whole exams from real frames on real timelines")
+    compose.add_argument("--frames", type=Path, required=True, metavar="DATA", help="folder with labelled frames")
+    compose.add_argument("--timelines", type=Path, required=True, metavar="JSON", help="Galar's events.json")
+    compose.add_argument("--out", type=Path, required=True, metavar="DIR", help="dataset to write")
+    compose.add_argument("--exams", type=positive_int, default=68, help="how many (default: 68)")
+    compose.add_argument("--frames-per-exam", type=positive_int, default=8000, help="default: 8000")
+    compose.add_argument("--shares", type=shares, default=(32, 12, 24), help="train, validation, test: 32,12,24")
+    compose.add_argument("--size", type=positive_int, default=336, help="side in pixels (default: 336)")
+    compose.add_argument("--seed", type=int, default=0)
+    compose.add_argument("--workers", type=positive_int, help="threads to use (default: all cores)")
+
+
+def run_check(options: argparse.Namespace) -> int:
+    """Check a dataset; problems give exit code 1."""
+    from dice_ce.datasets.check import check_dataset, check_facts, check_text
+    from dice_ce.progress import ProgressBar
+
+    with ProgressBar("checking", unit="exams") as bar:
+        check = check_dataset(options.dataset, progress=bar)
+    if options.picture:
+        from dice_ce.datasets.statistics import draw_statistics
+
+        draw_statistics(check, options.picture)
+    print_json({"disclaimer": DISCLAIMER, **check_facts(check)}) if options.json else print(check_text(check))
+    if options.picture and not options.json:
+        print(f"picture  {options.picture}")
+    return 1 if check.problems else 0
+
+
+def run_split(options: argparse.Namespace) -> int:
+    """Fill the split column, all exams of a patient on one side."""
+    from dataclasses import replace
+
+    from dice_ce.datasets.folder import load_dataset, write_dataset
+    from dice_ce.datasets.splits import SPLITS, split_patients
+
+    dataset = load_dataset(options.dataset)
+    decided = sum(bool(row.split) for row in dataset.exams)
+    if decided and not options.force:
+        raise UsageError(f"{options.dataset}: {decided} exams have a split already; --force deals them again")
+    splits = split_patients((row.patient_id for row in dataset.exams), options.shares, options.seed)
+    exams = [replace(row, split=splits[row.patient_id]) for row in dataset.exams]
+    write_dataset(options.dataset, exams, dataset.annotations)
+    counts = {name: sum(split == name for split in splits.values()) for name in SPLITS}
+    print_json({"patients": counts}) if options.json else print(
+        f"{options.dataset}: " + ", ".join(f"{count} patients in {name}" for name, count in counts.items())
+    )
+    return 0
+
+
+def run_import(options: argparse.Namespace) -> int:
+    """Read a public dataset, say what was odd, and write its table."""
+    from dice_ce.datasets import import_dataset
+    from dice_ce.datasets.frametable import tables_facts, tables_text, write_frames
+
+    tables = import_dataset(options.name, options.folder)
+    print_json(tables_facts(tables)) if options.json else print(tables_text(tables))
+    if options.out:
+        rows = write_frames(options.out, tables.frames)
+        print(f"{options.out}: {rows:,} frames", file=sys.stderr if options.json else sys.stdout)
+    return 0
+
+
+def run_compose(options: argparse.Namespace) -> int:
+    """Compose exams; those that are complete are not made again."""
+    from dice_ce.datasets.compose import compose, plan_facts, plan_text
+    from dice_ce.progress import ProgressBar
+
+    with ProgressBar("composing") as bar:
+        made = compose(
+            options.frames,
+            options.timelines,
+            options.out,
+            exams=options.exams,
+            frames_per_exam=options.frames_per_exam,
+            shares=options.shares,
+            seed=options.seed,
+            size=options.size,
+            workers=options.workers,
+            progress=bar,
+        )
+    facts = {"out": str(made.folder), "exams": len(made.plans), "complete_before": made.kept, **plan_facts(made.plans)}
+    print_json({"disclaimer": DISCLAIMER, **facts}) if options.json else print(
+        f"{plan_text(made.plans)}\n{made.folder}: {len(made.plans)} exams, {made.kept} of them complete before"
+    )
+    return 0

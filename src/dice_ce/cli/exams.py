@@ -1,0 +1,207 @@
+"""Commands that work on exams: inspect, summarize, extract, simulate."""
+
+from __future__ import annotations
+
+import argparse
+import shlex
+from dataclasses import replace
+from fractions import Fraction
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from dice_ce.cli.shared import (
+    add_exam_options,
+    command,
+    for_each,
+    fraction,
+    open_input,
+    positive_int,
+    print_json,
+    share,
+    whole,
+)
+from dice_ce.errors import UsageError
+
+if TYPE_CHECKING:
+    from dice_ce.bundle import Settings
+
+
+def add_commands(commands: Any) -> None:
+    """Describe the commands of this module."""
+    inspect = command(commands, "inspect", run_inspect, "show what an exam is: frames, times, field of view")
+    inspect.add_argument("exam", type=Path, help="video file, or folder or zip of frames")
+    add_exam_options(inspect)
+    inspect.add_argument("--sheet", type=Path, metavar="PNG", help="also write a contact sheet of the exam")
+
+    summary = command(commands, "summarize", run_summarize, "summarise exams: findings, keyframes and a report")
+    summary.add_argument(
+        "exams", type=Path, nargs="+", metavar="exam", help="video files, or folders or zips of frames"
+    )
+    summary.add_argument(
+        "--out", type=Path, required=True, metavar="DIR", help="each exam gets a folder of its own there"
+    )
+    add_exam_options(summary)
+    model = summary.add_argument_group("model")
+    model.add_argument("--bundle", help="name of a shipped bundle, or a folder or zip (see: doctor)")
+    model.add_argument("--tau-s", type=share, help="selector score from which a frame is a candidate")
+    model.add_argument("--tau-agree", type=share, help="probability from which a frame supports its context's label")
+    model.add_argument("--tau-min", type=share, help="confidence below which a context is dropped")
+    model.add_argument("--coarse-minutes", type=float, help="exam time per anatomical context")
+    model.add_argument("--delta-fine", type=float, help="token distance at which glimpses are of different lesions")
+    model.add_argument("--weaver", choices=("ward", "kmeans"), help="how anatomical contexts are found")
+    model.add_argument("--tokens", choices=("seconds", "frame_index"), help="what the temporal half of a token counts")
+    model.add_argument(
+        "--without",
+        action="append",
+        choices=("weaver", "converger"),
+        help="leave out a stage, as the paper's ablations",
+    )
+    model.add_argument("--no-gate", action="store_true", help="encode every frame, also near-identical ones")
+
+    extract = command(commands, "extract", run_extract, "compute the features of exams into the cache")
+    extract.add_argument(
+        "exams", type=Path, nargs="+", metavar="exam", help="video files, or folders or zips of frames"
+    )
+    add_exam_options(extract)
+    extract.add_argument("--encoder", default=None, help="name, .onnx file, model folder or hub id (see: encoder list)")
+    extract.add_argument("--no-gate", action="store_true", help="encode every frame, also near-identical ones")
+    extract.add_argument("--workers", type=positive_int, help="threads to use (default: all cores)")
+
+    simulate = command(commands, "simulate", run_simulate, "render a procedural exam, to try things without data")
+    simulate.add_argument(
+        "--out", type=Path, required=True, metavar="MP4", help="video to write; its clock and truth go beside it"
+    )
+    simulate.add_argument("--frames", type=positive_int, default=3000)
+    simulate.add_argument("--size", type=positive_int, default=336, help="side in pixels (default: 336)")
+    simulate.add_argument("--seed", type=int, default=0)
+    simulate.add_argument("--exam-fps", type=fraction, default=Fraction(1), help="frames per exam second (default: 1)")
+    simulate.add_argument("--lesions", type=whole, help="lesion events (default: about one in 250 frames)")
+    simulate.add_argument("--field", choices=("octagon", "round"), default="octagon", help="shape of the window")
+
+
+def run_inspect(options: argparse.Namespace) -> int:
+    """Show what an exam is."""
+    from dice_ce.describe import contact_sheet, exam_facts, exam_text
+
+    with open_input(options.exam, options) as exam:
+        if options.sheet:
+            contact_sheet(exam, options.sheet)
+        print_json(exam_facts(exam)) if options.json else print(exam_text(exam))
+    if options.sheet and not options.json:
+        print(f"  contact sheet  {options.sheet}")
+    return 0
+
+
+def run_summarize(options: argparse.Namespace) -> int:
+    """Summarise exams; one that fails does not stop the others."""
+    from dice_ce.bundle import load_bundle
+    from dice_ce.describe import summary_table
+    from dice_ce.gate import GateConfig
+    from dice_ce.outputs import write_outputs
+    from dice_ce.pipeline import summarize
+    from dice_ce.progress import ProgressBar
+
+    bundle = load_bundle(options.bundle)
+    settings = _override(bundle.settings, options)
+    folders: list[dict[str, Any]] = []
+
+    def work(path: Path) -> dict[str, Any]:
+        with open_input(path, options) as exam, ProgressBar(exam.id) as bar:
+            if any(done.get("id") == exam.id for done in folders):
+                raise UsageError(
+                    f"{path}: another input is called '{exam.id}', too; summarise them into different folders"
+                )
+            summary = summarize(
+                exam,
+                bundle=bundle,
+                settings=settings,
+                without=tuple(options.without or ()),
+                gate=None if options.no_gate else GateConfig(),
+                progress=bar,
+                command=_command_line(options),
+            )
+            folder = write_outputs(summary, exam, options.out)
+        if not options.json:
+            print(summary_table(summary))
+            print(f"  report  {folder / 'report.html'}")
+        folders.append({"id": exam.id, "folder": str(folder), **summary.counts})
+        return folders[-1]
+
+    return for_each(options, work)
+
+
+def _override(settings: Settings, options: argparse.Namespace) -> Settings:
+    """Take the bundle's settings, except where the command line says otherwise."""
+
+    def given(names: dict[str, str]) -> dict[str, Any]:
+        values = {field: getattr(options, option) for field, option in names.items()}
+        return {field: value for field, value in values.items() if value is not None}
+
+    weaver = given({"coarse_minutes": "coarse_minutes", "delta_fine": "delta_fine", "method": "weaver"})
+    tokens = replace(settings.weaver.tokens, **given({"time": "tokens"}))
+    return replace(
+        settings,
+        **given({"tau_s": "tau_s"}),
+        weaver=replace(settings.weaver, tokens=tokens, **weaver),
+        converger=replace(settings.converger, **given({"tau_agree": "tau_agree", "tau_min": "tau_min"})),
+    )
+
+
+def _command_line(options: argparse.Namespace) -> str:
+    """Repeat the command for the provenance, with names instead of paths."""
+    words = [Path(word).name if "/" in word or "\\" in word else word for word in options.words]
+    return shlex.join(["dice-ce", *words])
+
+
+def run_extract(options: argparse.Namespace) -> int:
+    """Compute features; one exam that fails does not stop the others."""
+    from dice_ce.describe import extraction_facts, extraction_text
+    from dice_ce.encoder import DEFAULT_ENCODER, load_encoder
+    from dice_ce.extraction import extract
+    from dice_ce.gate import GateConfig
+    from dice_ce.progress import ProgressBar
+
+    encoder = load_encoder(options.encoder or DEFAULT_ENCODER)
+    gate = None if options.no_gate else GateConfig()
+
+    def work(path: Path) -> dict[str, Any]:
+        with open_input(path, options) as exam, ProgressBar(exam.id) as bar:
+            features = extract(exam, encoder, gate=gate, workers=options.workers, progress=bar)
+        if not options.json:
+            print(extraction_text(exam, features))
+        return extraction_facts(exam, features)
+
+    return for_each(options, work)
+
+
+def run_simulate(options: argparse.Namespace) -> int:
+    """Render a procedural exam."""
+    from dice_ce.progress import ProgressBar
+    from dice_ce.simulator import simulate
+
+    try:
+        with ProgressBar(options.out.name) as bar:
+            made = simulate(
+                options.out,
+                frames=options.frames,
+                size=options.size,
+                seed=options.seed,
+                exam_fps=options.exam_fps,
+                field=options.field,
+                lesions=options.lesions,
+                progress=bar,
+            )
+    except ValueError as error:
+        raise UsageError(f"simulate: {error}") from error
+    facts = {
+        "video": str(made.video),
+        "clock": str(made.clock),
+        "findings": str(made.findings_file),
+        "truth": str(made.truth_file),
+        "frames": options.frames,
+        "lesions": len(made.findings),
+    }
+    print_json(facts) if options.json else print(
+        f"{made.video}: {options.frames:,} frames, {len(made.findings)} lesion events; clock and truth beside it"
+    )
+    return 0

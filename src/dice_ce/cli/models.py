@@ -1,0 +1,218 @@
+"""Commands about models: train, tune, predict, backbones, bundle."""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from dataclasses import asdict
+from pathlib import Path
+from typing import Any
+
+from dice_ce import DISCLAIMER
+from dice_ce.cli.shared import add_exam_options, command, open_input, positive_int, print_json, progress_bars
+from dice_ce.errors import InputError, UsageError
+
+BUNDLE_HELP = "name of a shipped bundle, or a folder or zip (default: the shipped one)"
+DATA_HELP = "datasets of exams (folders with exams.csv), folders of labelled frames, or tables frames.csv"
+
+
+def add_commands(commands: Any) -> None:
+    """Describe the commands of this module."""
+    predict = command(commands, "predict", run_predict, "score single frames: Selector and every label")
+    predict.add_argument("input", type=Path, metavar="FRAMES_DIR|VIDEO", help="folder of pictures (and below), or exam")
+    predict.add_argument("--out", type=Path, required=True, metavar="CSV", help="one row per frame, in the order given")
+    predict.add_argument("--bundle", help=BUNDLE_HELP)
+    add_exam_options(predict)
+
+    train = command(commands, "train", run_train, "train Selector and diagnoser into a bundle (needs dice-ce[train])")
+    train.add_argument("--data", type=Path, nargs="+", required=True, metavar="DATA", help=DATA_HELP)
+    train.add_argument("--out", type=Path, required=True, metavar="BUNDLE", help="folder to write the bundle to")
+    train.add_argument("--name", help="name of the bundle (default: that of the folder)")
+    train.add_argument("--encoder", help="name, .onnx file, model folder or hub id (default: the shipped bundle's)")
+    train.add_argument(
+        "--diagnoser", choices=("head", "network"), default="head", help="head on features, or a network"
+    )
+    train.add_argument("--views", type=int, default=3, help="augmented views of every picture (default: 3)")
+    train.add_argument("--near", type=float, default=2.0, help="seconds around a keyframe with its label (default: 2)")
+    train.add_argument("--hidden", type=positive_int, default=256)
+    train.add_argument("--learning-rate", type=float, default=3e-4)
+    train.add_argument("--epochs", type=positive_int, default=40)
+    train.add_argument("--steps", type=positive_int, default=1600, help="of fine-tuning, with --diagnoser network")
+    train.add_argument("--seed", type=int, default=0)
+
+    tune = command(commands, "tune", run_tune, "choose thresholds and the weaver's settings on validation exams")
+    tune.add_argument("--data", type=Path, required=True, metavar="DATASET", help="folder with exams.csv")
+    tune.add_argument("--bundle", help=BUNDLE_HELP)
+    tune.add_argument("--out", type=Path, metavar="BUNDLE", help="write the bundle with the chosen settings there")
+    tune.add_argument("--split", default="validation", help="default: validation; never the test split")
+    tune.add_argument("--trials", type=positive_int, default=200, help="for DiCE and each baseline (default: 200)")
+    tune.add_argument("--seed", type=int, default=0)
+    tune.add_argument("--log", type=Path, metavar="CSV", help="write all trials of all methods there")
+
+    backbones = command(commands, "backbones", run_backbones, "compare encoders as the Selector's backbone")
+    backbones.add_argument("--data", type=Path, nargs="+", required=True, metavar="DATA", help=DATA_HELP)
+    backbones.add_argument("--encoders", nargs="+", help="default: all that would load here, and the shipped one")
+    backbones.add_argument("--out", type=Path, metavar="MD", help="also write the table there")
+
+    bundle = commands.add_parser("bundle", help="show, check or export bundles", description="Work on model bundles.")
+    bundles = bundle.add_subparsers(title="commands", metavar="COMMAND", required=True)
+    show = command(bundles, "show", run_bundle_show, "show a bundle's settings and its model card")
+    check = command(bundles, "check", run_bundle_check, "check a bundle's files and run it once")
+    export = command(bundles, "export", run_bundle_export, "copy a bundle to a folder or a zip")
+    for parser in (show, check, export):
+        parser.add_argument("bundle", nargs="?", help=BUNDLE_HELP)
+    export.add_argument("--out", type=Path, required=True, metavar="DIR|ZIP", help="ends in .zip for a zip")
+
+
+def run_predict(options: argparse.Namespace) -> int:
+    """Score frames; pictures that cannot be decoded keep their row, empty, and give exit code 1."""
+    from dice_ce.bundle import load_bundle
+    from dice_ce.predict import predict_exam, predict_stills, write_scores
+    from dice_ce.progress import ProgressBar
+    from dice_ce.stills import find_stills
+
+    bundle = load_bundle(options.bundle)
+    is_stills = options.input.is_dir() and not (options.clock or options.exam_fps or options.exam_duration)
+    if is_stills:
+        with ProgressBar(options.input.name) as bar:
+            paths = find_stills(options.input)
+            scores = predict_stills(paths, bundle, progress=bar)
+        scores = scores.named([path.relative_to(options.input).as_posix() for path in paths])
+    else:
+        with open_input(options.input, options) as exam, ProgressBar(exam.id) as bar:
+            scores = predict_exam(exam, bundle, progress=bar)
+    write_scores(options.out, scores, bundle.taxonomy.labels, first_column="path" if is_stills else "frame")
+    damaged = scores.undecodable
+    facts = {
+        "out": str(options.out),
+        "frames": len(scores.names),
+        "abnormal": int((scores.score >= bundle.settings.tau_s).sum()),
+        "tau_s": bundle.settings.tau_s,
+        "bundle": bundle.name,
+        "undecodable": damaged,
+    }
+    print_json({"disclaimer": DISCLAIMER, **facts}) if options.json else print(
+        f"{options.out}: {facts['frames']:,} frames, {facts['abnormal']:,} with a score of at least "
+        f"{bundle.settings.tau_s:g} (bundle {bundle.name})\n{DISCLAIMER}"
+    )
+    if damaged:
+        print(f"dice-ce: {len(damaged)} frames cannot be decoded, for instance {damaged[0]}", file=sys.stderr)
+    return 1 if damaged else 0
+
+
+def run_train(options: argparse.Namespace) -> int:
+    """Train a bundle."""
+    from dice_ce.bundle import load_bundle
+    from dice_ce.encoder import load_encoder
+    from dice_ce.training.card import figures_text
+    from dice_ce.training.heads import HeadConfig
+    from dice_ce.training.run import TrainConfig, train
+
+    encoder = load_encoder(options.encoder) if options.encoder else load_bundle().encoder
+    config = TrainConfig(
+        head=HeadConfig(
+            hidden=options.hidden, learning_rate=options.learning_rate, epochs=options.epochs, seed=options.seed
+        ),
+        near=options.near,
+        views=options.views,
+    )
+    name = options.name or options.out.name
+    with progress_bars() as watch:
+        bundle, figures = train(options.data, options.out, name=name, encoder=encoder, config=config, watch=watch)
+    if options.json:
+        facts = {
+            split: {source: asdict(row) for source, row in part.selector.items()} for split, part in figures.items()
+        }
+        print_json({"disclaimer": DISCLAIMER, "bundle": str(options.out), "digest": bundle.digest, "selector": facts})
+        return 0
+    for split, part in figures.items():
+        print(f"\n{split} cases\n\n{figures_text(part, bundle.taxonomy)}")
+    print(f"\n{options.out}: bundle '{bundle.name}'; tune it next: dice-ce tune --bundle {options.out}\n{DISCLAIMER}")
+    return 0
+
+
+def run_tune(options: argparse.Namespace) -> int:
+    """Tune DiCE and the baselines on one split."""
+    from dice_ce.bundle import export_bundle, load_bundle
+    from dice_ce.datasets.folder import load_dataset
+    from dice_ce.training.tuning import tune_all, tuned_note, tuned_text, write_trials
+
+    if options.split == "test":
+        raise UsageError("--split test: thresholds are never chosen on test exams; use the validation split")
+    bundle = load_bundle(options.bundle)
+    dataset = load_dataset(options.data, bundle.taxonomy)
+    if leaking := dataset.leaking_patients():
+        raise InputError(f"{options.data}: patient '{leaking[0]}' stands in more than one split; split by patient")
+    exams = dataset.of(options.split)
+    with progress_bars() as watch:
+        settings, tuned = tune_all(exams, bundle, trials=options.trials, seed=options.seed, watch=watch)
+    if options.log:
+        write_trials(options.log, tuned)
+    if options.out:
+        export_bundle(options.bundle, options.out, settings=settings, note=tuned_note(exams, tuned, options.trials))
+    if options.json:
+        best = {name: asdict(result.best) for name, result in tuned.items()}
+        print_json({"disclaimer": DISCLAIMER, "best": best, "settings": asdict(settings)})
+        return 0
+    print(tuned_text(tuned, options.trials))
+    print(f"written: {options.out}" if options.out else "nothing written: --out BUNDLE keeps these settings")
+    return 0
+
+
+def run_backbones(options: argparse.Namespace) -> int:
+    """Print the Selector table."""
+    from dice_ce.bundle import load_bundle
+    from dice_ce.encoder import ENCODERS, load_encoder
+    from dice_ce.files import write_atomically
+    from dice_ce.training.backbones import backbones_text, compare_backbones
+
+    names = options.encoders or [name for name, entry in ENCODERS.items() if entry.status == "ready"]
+    encoders = [load_encoder(name) for name in names]
+    shipped = load_bundle().encoder
+    if not options.encoders and shipped.name not in names:
+        encoders.append(shipped)
+    with progress_bars() as watch:
+        rows = list(compare_backbones(options.data, encoders, watch=watch))
+    text = backbones_text(rows)
+    if options.out:
+        write_atomically(options.out, (text + "\n").encode())
+    print_json([asdict(row) for row in rows]) if options.json else print(f"{text}\n{DISCLAIMER}")
+    return 0
+
+
+def run_bundle_show(options: argparse.Namespace) -> int:
+    """Show what is in a bundle."""
+    from dice_ce.bundle import bundle_facts, load_bundle
+
+    bundle = load_bundle(options.bundle)
+    facts = bundle_facts(bundle)
+    if options.json:
+        print_json({"disclaimer": DISCLAIMER, **facts, "card": bundle.card})
+        return 0
+    for name, value in facts.items():
+        print(f"{name:<12}{value}")
+    print(f"\n{bundle.card}")
+    return 0
+
+
+def run_bundle_check(options: argparse.Namespace) -> int:
+    """Load a bundle, which checks its digests, and run it on a picture."""
+    from dice_ce.bundle import bundle_facts, load_bundle, try_bundle
+
+    bundle = load_bundle(options.bundle)
+    try_bundle(bundle)
+    print_json({"ok": True, **bundle_facts(bundle)}) if options.json else print(
+        f"bundle '{bundle.name}' ({bundle.digest[:12]}): files unchanged, encoder, Selector and diagnoser run"
+    )
+    return 0
+
+
+def run_bundle_export(options: argparse.Namespace) -> int:
+    """Copy a bundle."""
+    from dice_ce.bundle import export_bundle
+
+    bundle = export_bundle(options.bundle, options.out)
+    print_json({"out": str(options.out), "name": bundle.name, "digest": bundle.digest}) if options.json else print(
+        f"{options.out}: bundle '{bundle.name}' ({bundle.digest[:12]})"
+    )
+    return 0

@@ -1,0 +1,156 @@
+"""What the commands share: how options are read, exams opened, results printed."""
+
+from __future__ import annotations
+
+import argparse
+import json
+import sys
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack, contextmanager
+from fractions import Fraction
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, TypeVar
+
+from dice_ce import DISCLAIMER
+from dice_ce.errors import DiceError, UsageError
+
+if TYPE_CHECKING:
+    from dice_ce.exam import Exam
+    from dice_ce.progress import ProgressBar
+
+T = TypeVar("T")
+
+
+def command(
+    commands: Any, name: str, run: Callable[[argparse.Namespace], int], summary: str
+) -> argparse.ArgumentParser:
+    parser: argparse.ArgumentParser = commands.add_parser(
+        name, help=summary, description=f"{summary[0].upper()}{summary[1:]}.", epilog=DISCLAIMER
+    )
+    parser.add_argument("--json", action="store_true", help="print JSON for programs")
+    parser.set_defaults(run=run)
+    return parser
+
+
+def add_exam_options(parser: argparse.ArgumentParser) -> None:
+    clock = parser.add_argument_group("exam clock", "Playback time is not exam time. The first of these wins:")
+    clock.add_argument("--clock", type=Path, metavar="CSV", help="frame,seconds or frame,HH:MM:SS per row")
+    clock.add_argument("--exam-fps", type=fraction, help="frames the capsule took per second, e.g. 2 or 0.7 or 1/3")
+    clock.add_argument("--exam-duration", type=exam_time, help="length of the exam in seconds or HH:MM:SS")
+    clock.add_argument("--container-clock", action="store_true", help="the file's own timestamps are exam time")
+    clock.add_argument("--exam-start", type=exam_time, help="exam time of the first frame, beside one of the above")
+    picture = parser.add_argument_group("picture")
+    picture.add_argument("--crop", metavar="X,Y,W,H", help="one camera out of a multi-camera layout")
+    picture.add_argument("--no-mask", action="store_true", help="keep burned-in text outside the field of view")
+
+
+def parsed_by(parse: Callable[[str], T]) -> Callable[[str], T]:
+    """Let argparse show the message of a ValueError instead of its own."""
+
+    def read(text: str) -> T:
+        try:
+            return parse(text)
+        except (ValueError, ZeroDivisionError) as error:
+            raise argparse.ArgumentTypeError(str(error)) from error
+
+    return read
+
+
+def _read_time(text: str) -> Fraction:
+    from dice_ce.clock import parse_time
+
+    return parse_time(text)
+
+
+def _read_whole(text: str) -> int:
+    if not text.isdecimal():
+        raise ValueError(f"'{text}' is not a whole number")
+    return int(text)
+
+
+def _read_positive(text: str) -> int:
+    if _read_whole(text) == 0:
+        raise ValueError(f"'{text}' is not positive")
+    return int(text)
+
+
+def _read_share(text: str) -> float:
+    value = float(text)
+    if not 0 <= value <= 1:
+        raise ValueError(f"'{text}' is not between 0 and 1")
+    return value
+
+
+def _read_shares(text: str) -> tuple[float, ...]:
+    values = tuple(float(part) for part in text.split(","))
+    if len(values) != 3 or min(values) < 0 or sum(values) == 0:
+        raise ValueError(f"'{text}' is not three shares such as 160,40,40")
+    return values
+
+
+share = parsed_by(_read_share)
+shares = parsed_by(_read_shares)
+exam_time = parsed_by(_read_time)
+fraction = parsed_by(Fraction)
+whole = parsed_by(_read_whole)
+positive_int = parsed_by(_read_positive)
+
+
+def open_input(path: Path, options: argparse.Namespace) -> Exam:
+    from dice_ce.clock import ClockOptions
+    from dice_ce.exam import Crop, open_exam
+
+    clock = ClockOptions(
+        sidecar=options.clock,
+        exam_fps=options.exam_fps,
+        exam_duration=options.exam_duration,
+        exam_start=options.exam_start,
+        container_is_exam_time=options.container_clock,
+    )
+    crop = Crop.parse(options.crop) if options.crop else None
+    return open_exam(path, clock=clock, crop=crop, mask=not options.no_mask)
+
+
+@contextmanager
+def progress_bars(unit: str = "frames") -> Iterator[Callable[[str], ProgressBar]]:
+    """Give a function that starts a progress bar, closing the one before."""
+    from dice_ce.progress import ProgressBar
+
+    with ExitStack() as stack:
+
+        def start(label: str) -> ProgressBar:
+            stack.close()
+            return stack.enter_context(ProgressBar(label, unit))
+
+        yield start
+
+
+def for_each(options: argparse.Namespace, work: Callable[[Path], dict[str, Any]]) -> int:
+    """Do the same with every input; one that fails is named at the end and does not stop the others."""
+    results, failed = [], []
+    for path in options.exams:
+        try:
+            results.append(work(path))
+        except UsageError:
+            raise
+        except DiceError as error:
+            failed.append(str(path))
+            results.append({"input": str(path), "error": str(error)})
+            print(f"dice-ce: error: {error}", file=sys.stderr)
+    if options.json:
+        print_json({"disclaimer": DISCLAIMER, "exams": results})
+    else:
+        print(DISCLAIMER)
+    if failed:
+        print(f"dice-ce: {len(failed)} of {len(options.exams)} inputs failed: {', '.join(failed)}", file=sys.stderr)
+    return 1 if failed else 0
+
+
+def print_json(value: object) -> None:
+    print(json.dumps(value, indent=2, ensure_ascii=False))
+
+
+def print_table(rows: list[dict[str, Any]]) -> None:
+    widths = {key: max(len(key), *(len(str(row[key])) for row in rows)) for key in rows[0]}
+    for row in [{key: key for key in rows[0]}, *rows]:
+        print("  ".join(str(row[key]).ljust(width) for key, width in widths.items()).rstrip())

@@ -1,0 +1,193 @@
+"""Everything that can be wrong with a dataset, found before a week of computing is spent on it."""
+
+from __future__ import annotations
+
+import hashlib
+import statistics
+from collections import Counter, defaultdict
+from collections.abc import Callable, Iterator
+from contextlib import closing
+from dataclasses import dataclass
+from pathlib import Path
+
+import av
+
+from dice_ce.clock import hms
+from dice_ce.datasets.folder import Dataset, ExamRow, load_dataset
+from dice_ce.datasets.splits import SPLITS
+from dice_ce.datasets.tables import Finding
+from dice_ce.errors import InputError
+from dice_ce.exam import Exam
+from dice_ce.readers.images import ImageCursor, ImageSource
+from dice_ce.taxonomy import VIDEOCAP_12
+
+SMALLEST_PICTURE = 2048
+"""Bytes; smaller packets and files are black or blank, and being alike means nothing."""
+MOST_LISTED = 20
+
+
+@dataclass(frozen=True)
+class ExamFacts:
+    """What an exam turned out to be."""
+
+    exam_id: str
+    split: str
+    frames: int
+    seconds: float
+    clock: str
+
+
+@dataclass(frozen=True)
+class Check:
+    """The outcome of a check: problems must be solved, remarks should be known."""
+
+    dataset: Dataset
+    exams: tuple[ExamFacts, ...]
+    problems: tuple[str, ...]
+    remarks: tuple[str, ...]
+
+
+def check_dataset(folder: Path, progress: Callable[[int, int], None] | None = None) -> Check:
+    """Look at every row, open every exam, compare the splits. All problems are collected, not only the first."""
+    problems: list[str] = []
+    dataset = load_dataset(folder, on_problem=lambda problem: problems.append(str(problem)))
+    facts: list[ExamFacts] = []
+    pictures: dict[str, dict[str, str]] = defaultdict(dict)
+    for done, row in enumerate(dataset.exams):
+        if progress:
+            progress(done, len(dataset.exams))
+        try:
+            with row.open() as exam:
+                facts.append(_facts(row, exam))
+                problems += _clock_problems(row, exam, dataset.annotations[row.exam_id].findings)
+                for digest, name in picture_digests(exam):
+                    pictures[digest].setdefault(row.split, f"{row.exam_id} {name}")
+        except InputError as problem:
+            problems.append(f"exam '{row.exam_id}': {problem}")
+    if progress:
+        progress(len(dataset.exams), len(dataset.exams))
+    problems += [
+        f"patient '{patient}' stands in more than one split; keep all exams of a patient on one side"
+        for patient in dataset.leaking_patients()
+    ]
+    problems += _shared_pictures(pictures)
+    return Check(dataset, tuple(facts), tuple(problems), tuple(_remarks(dataset)))
+
+
+def _facts(row: ExamRow, exam: Exam) -> ExamFacts:
+    last = float(exam.clock.seconds(len(exam) - 1))
+    return ExamFacts(row.exam_id, row.split, len(exam), last - float(exam.clock.seconds(0)), exam.clock.source)
+
+
+def _clock_problems(row: ExamRow, exam: Exam, findings: tuple[Finding, ...]) -> Iterator[str]:
+    if not exam.clock.is_exam_time:
+        yield (
+            f"exam '{row.exam_id}': the exam time is not known, only playback time; fill one of the columns clock, "
+            "exam_fps, exam_duration or container_clock"
+        )
+        return
+    first, last = float(exam.clock.seconds(0)), float(exam.clock.seconds(len(exam) - 1))
+    for finding in findings:
+        if not first <= finding.seconds <= last:
+            yield (
+                f"exam '{row.exam_id}': finding '{finding.id}' at {hms(finding.seconds)} lies outside the exam "
+                f"({hms(first)} to {hms(last)}); correct its time or the exam's clock"
+            )
+
+
+def picture_digests(exam: Exam) -> Iterator[tuple[str, str]]:
+    """Yield (digest, name) of the stored pictures: image files, or the keyframes of a video as they are in the file.
+
+    Two exams that share such bytes share pictures. Nothing is decoded, so this costs little more than reading.
+    """
+    if isinstance(exam.source, ImageSource):
+        with closing(ImageCursor(exam.source)) as cursor:
+            for name in exam.source.names:
+                content = cursor.content(name)
+                if len(content) >= SMALLEST_PICTURE:
+                    yield hashlib.sha256(content).hexdigest(), name
+        return
+    with av.open(str(exam.source.path)) as container:
+        for packet in container.demux(video=0):
+            if packet.is_keyframe and packet.size >= SMALLEST_PICTURE:
+                yield hashlib.sha256(bytes(packet)).hexdigest(), f"at {packet.pts}"
+
+
+def _shared_pictures(pictures: dict[str, dict[str, str]]) -> list[str]:
+    shared = [where for where in pictures.values() if len(where) > 1]
+    pairs = Counter(tuple(sorted(where)) for where in shared)
+    examples = {tuple(sorted(where)): " = ".join(where[split] for split in sorted(where)) for where in reversed(shared)}
+    return [
+        f"{count} byte-identical pictures stand in {' and '.join(split or 'no split' for split in pair)} "
+        f"(for instance {examples[pair]}); keep all that shows one patient on one side"
+        for pair, count in sorted(pairs.items())
+    ]
+
+
+def _remarks(dataset: Dataset) -> Iterator[str]:
+    undecided = sum(not row.split for row in dataset.exams)
+    if undecided:
+        yield f"{undecided} exams have no split yet: dice-ce data split {dataset.folder}"
+    silent = [row.exam_id for row in dataset.exams if not dataset.annotations[row.exam_id].findings]
+    if silent:
+        yield f"{len(silent)} exams have no finding: {_some(silent)}"
+    seen = {finding.label for annotation in dataset.annotations.values() for finding in annotation.findings}
+    if absent := [label for label in VIDEOCAP_12 if label not in seen]:
+        yield f"no finding of {', '.join(absent)}"
+
+
+def _some(names: list[str]) -> str:
+    return ", ".join(names[:MOST_LISTED]) + (
+        f" and {len(names) - MOST_LISTED} more" if len(names) > MOST_LISTED else ""
+    )
+
+
+def check_facts(check: Check) -> dict[str, object]:
+    """Sum up a check for programs."""
+    splits = [name for name in (*SPLITS, "") if any(row.split == name for row in check.dataset.exams)]
+    return {
+        "dataset": str(check.dataset.folder),
+        "splits": {name or "undecided": _split_facts(check, name) for name in splits},
+        "problems": list(check.problems),
+        "remarks": list(check.remarks),
+    }
+
+
+def _split_facts(check: Check, split: str) -> dict[str, object]:
+    rows = [row for row in check.dataset.exams if row.split == split]
+    seconds = [facts.seconds for facts in check.exams if facts.split == split]
+    findings = [finding for row in rows for finding in check.dataset.annotations[row.exam_id].findings]
+    labels = Counter(finding.label for finding in findings)
+    return {
+        "patients": len({row.patient_id for row in rows}),
+        "exams": len(rows),
+        "frames": sum(facts.frames for facts in check.exams if facts.split == split),
+        "median_hours": round(statistics.median(seconds) / 3600, 2) if seconds else None,
+        "findings": len(findings),
+        "findings_per_exam": round(len(findings) / len(rows), 2),
+        "labels": {label: labels[label] for label in VIDEOCAP_12 if labels[label]},
+    }
+
+
+def check_text(check: Check) -> str:
+    """Sum up a check for people, with the labels drawn as bars."""
+    facts = check_facts(check)
+    splits = facts["splits"]
+    assert isinstance(splits, dict)
+    lines = [f"{check.dataset.folder}: {len(check.dataset.exams)} exams", ""]
+    lines.append(f"{'split':<12}{'patients':>10}{'exams':>8}{'frames':>12}{'hours':>8}{'findings':>10}{'per exam':>10}")
+    lines += [
+        f"{name:<12}{part['patients']:>10}{part['exams']:>8}{part['frames']:>12,}{part['median_hours'] or '–':>8}"
+        f"{part['findings']:>10}{part['findings_per_exam']:>10}"
+        for name, part in splits.items()
+    ]
+    labels = Counter[str]()
+    for part in splits.values():
+        labels.update(part["labels"])
+    most = max(labels.values(), default=1)
+    lines += ["", "findings by label"]
+    lines += [f"  {label:<33}{labels[label]:>5}  {'█' * round(30 * labels[label] / most)}" for label in VIDEOCAP_12]
+    lines += ["", *(f"remark   {remark}" for remark in check.remarks)]
+    lines += [f"PROBLEM  {problem}" for problem in check.problems]
+    lines.append(f"{len(check.problems)} problems" if check.problems else "no problems found")
+    return "\n".join(lines)

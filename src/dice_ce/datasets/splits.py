@@ -1,0 +1,81 @@
+"""Splits by case, never by frame: what one patient shows must not be on both sides."""
+
+from __future__ import annotations
+
+import hashlib
+from collections import Counter, defaultdict
+from collections.abc import Iterable, Mapping, Sequence
+
+from dice_ce.datasets.tables import LabelledFrame
+
+SPLITS = ("train", "validation", "test")
+SHARES = (0.64, 0.16, 0.20)
+"""Of cases, for labelled frames. VideoCAP has 160, 40 and 40 patients."""
+SEED = 0
+"""Of the split on which the shipped bundle was trained; exams composed for its evaluation use the same."""
+
+
+Key = tuple[str, str]
+"""Source and label."""
+
+
+def split_patients(
+    patients: Iterable[str], shares: Sequence[float] = (160, 40, 40), seed: int = SEED
+) -> dict[str, str]:
+    """Deal patients at random into train, validation and test; the same seed gives the same split."""
+    order = sorted(set(patients), key=lambda patient: _lot(patient, seed))
+    total, start = sum(shares), 0.0
+    splits: dict[str, str] = {}
+    for name, share in zip(SPLITS, shares, strict=True):
+        end = start + share / total * len(order)
+        splits |= dict.fromkeys(order[round(start) : round(end)], name)
+        start = end
+    return splits
+
+
+def split_cases(frames: Iterable[LabelledFrame], shares: Sequence[float] = SHARES, seed: int = SEED) -> dict[str, str]:
+    """Deal cases so that every label of every source is on all sides, as far as it has cases for that.
+
+    Greedy: the label with the fewest cases deals first, its largest case first. Training comes first, until it has a
+    quarter of the label's frames, for what cannot be learnt cannot be tested; then test and validation get one case
+    each, first the one that does not have the label from any source; every further case goes where most is lacking.
+    """
+    counts: dict[str, Counter[Key]] = defaultdict(Counter)
+    for frame in frames:
+        if frame.case:
+            counts[frame.case].update((frame.source, word) for word in frame.labels or frame.words)
+    totals = sum(counts.values(), Counter[Key]())
+    holders: dict[Key, list[str]] = defaultdict(list)
+    for case, seen in counts.items():
+        for key in seen:
+            holders[key].append(case)
+    splits: dict[str, str] = {}
+    for key in sorted(holders, key=lambda key: (len(holders[key]), -totals[key], key)):
+        for case in sorted(holders[key], key=lambda case: (-counts[case][key], _lot(case, seed))):
+            if case not in splits:
+                splits[case] = _neediest(key, len(holders[key]), splits, counts, shares)
+    return splits
+
+
+def _neediest(
+    key: Key, cases: int, splits: Mapping[str, str], counts: Mapping[str, Counter[Key]], shares: Sequence[float]
+) -> str:
+    """Find the split that lacks most of a label of a source, among the cases dealt so far."""
+    number, weight, anywhere = Counter[str](), Counter[str](), Counter[str]()
+    for case, split in splits.items():
+        anywhere[split] += any(word == key[1] for _, word in counts[case])
+        number[split] += key in counts[case]
+        weight[split] += counts[case][key]
+    total = sum(seen[key] for seen in counts.values())
+    if weight["train"] < total / 4:
+        return "train"
+    for name in sorted(("test", "validation"), key=lambda name: anywhere[name]):
+        if not number[name]:
+            return name
+    wanted = {name: share / sum(shares) for name, share in zip(SPLITS, shares, strict=True)}
+    return max(SPLITS, key=lambda name: wanted[name] * (cases + 1) - number[name] - weight[name] / total)
+
+
+def _lot(name: str, seed: int) -> str:
+    """Draw a lot that depends on nothing but the name and the seed, on any machine."""
+    return hashlib.sha256(f"{seed}:{name}".encode()).hexdigest()

@@ -1,0 +1,120 @@
+"""Single pictures, such as labelled frames of public datasets: no clock, no order, any sizes.
+
+Each is fitted into the encoder's square as it is. Unlike in exams, burned-in text is not blacked: one picture does not
+show where the field of view ends.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import closing
+from pathlib import Path
+
+import numpy as np
+import numpy.typing as npt
+from av.video.reformatter import VideoReformatter
+
+from dice_ce.encoder import Encoder, Resize
+from dice_ce.errors import ExamError, InputError
+from dice_ce.exam import Image, on_canvas, to_rgb
+from dice_ce.extraction import Progress, cpu_count
+from dice_ce.files import atomic_file, cache_root
+from dice_ce.readers.images import SUFFIXES, ImageCursor, ImageSource, natural_order
+
+CHUNK = 512
+"""Pictures whose features are stored together; an interrupted run loses at most one chunk per worker."""
+BATCH = 8
+
+Change = Callable[[Image, np.random.Generator], Image]
+"""What training does to a picture before it is encoded."""
+
+
+def find_stills(folder: Path) -> list[Path]:
+    """List the pictures in a folder and below it, in natural order."""
+    if not folder.is_dir():
+        raise InputError(f"{folder}: no such folder; give a folder of pictures")
+    found = [
+        path
+        for path in folder.rglob("*")
+        if path.suffix.lower() in SUFFIXES and not path.name.startswith(".") and path.is_file()
+    ]
+    if not found:
+        raise InputError(f"{folder}: holds no pictures; expected files ending in {', '.join(SUFFIXES)}")
+    return sorted(found, key=lambda path: natural_order(path.relative_to(folder).as_posix()))
+
+
+def read_stills(paths: Sequence[Path], size: int, resize: Resize = "area") -> Iterator[tuple[int, Image]]:
+    """Yield (number in the list, picture fitted into a square); pictures that cannot be decoded are left out."""
+    reformatter = VideoReformatter()
+    source = ImageSource(Path(), tuple(str(path) for path in paths), ())
+    with closing(ImageCursor(source)) as cursor:
+        for i, frame in cursor.read(0, len(paths)):
+            scale = size / max(frame.width, frame.height)
+            width, height = max(1, round(frame.width * scale)), max(1, round(frame.height * scale))
+            yield i, on_canvas(to_rgb(reformatter, frame, width, height, resize), size, size)
+
+
+def encode_stills(
+    paths: Sequence[Path],
+    encoder: Encoder,
+    *,
+    change: Change | None = None,
+    variant: str = "",
+    progress: Progress | None = None,
+) -> npt.NDArray[np.float16]:
+    """Compute the features of pictures, NaN where one cannot be decoded; finished chunks are taken from the cache.
+
+    With `change`, pictures are changed first, at random but always the same; `variant` names the change.
+    """
+    chunks = [paths[i : i + CHUNK] for i in range(0, len(paths), CHUNK)]
+    features: list[npt.NDArray[np.float16]] = []
+    with ThreadPoolExecutor(cpu_count()) as pool:
+        for part in pool.map(lambda chunk: _encode_chunk(chunk, encoder, change, variant), chunks):
+            features.append(part)
+            if progress:
+                progress(sum(map(len, features)), len(paths))
+    return np.concatenate(features) if features else np.empty((0, encoder.dim), np.float16)
+
+
+def _encode_chunk(
+    paths: Sequence[Path], encoder: Encoder, change: Change | None, variant: str
+) -> npt.NDArray[np.float16]:
+    key = _key(paths, encoder, variant)
+    stored = cache_root() / "stills" / f"{key}.npy"
+    try:
+        return np.asarray(np.load(stored), np.float16)
+    except (OSError, ValueError, EOFError):
+        pass  # not there yet, or half-written by a full disk: it is computed again
+    features = np.full((len(paths), encoder.dim), np.nan, np.float16)
+    rng = np.random.default_rng(int(key[:16], 16))
+    rows: list[int] = []
+    pictures: list[Image] = []
+
+    def flush() -> None:
+        if rows:
+            features[rows] = encoder.encode(np.stack(pictures))
+            rows.clear()
+            pictures.clear()
+
+    for row, picture in read_stills(paths, encoder.input_size, encoder.resize):
+        rows.append(row)
+        pictures.append(change(picture, rng) if change else picture)
+        if len(rows) == BATCH:
+            flush()
+    flush()
+    with atomic_file(stored) as file:
+        np.save(file, features)
+    return features
+
+
+def _key(paths: Sequence[Path], encoder: Encoder, variant: str) -> str:
+    """Hash what shapes the features of some pictures: their contents, the encoder and the change."""
+    total = hashlib.sha256(f"{encoder.digest} {variant}".encode())
+    for path in paths:
+        try:
+            total.update(hashlib.sha256(path.read_bytes()).digest())
+        except OSError as error:
+            raise ExamError(f"{path}: cannot be read ({error.strerror}); check the path") from error
+    return total.hexdigest()[:32]
