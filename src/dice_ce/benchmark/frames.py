@@ -1,0 +1,114 @@
+"""How well single frames are judged: the Selector's yes or no, and the diagnoser's label, with intervals by case."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+
+from dice_ce.benchmark.significance import interval, resample
+
+Floats = npt.NDArray[np.floating]
+Bools = npt.NDArray[np.bool_]
+Ints = npt.NDArray[np.int64]
+RESAMPLES = 1000
+
+
+@dataclass(frozen=True)
+class Figure:
+    """A figure with its 95 % interval over resampled cases."""
+
+    value: float
+    low: float
+    high: float
+
+    def __str__(self) -> str:
+        return f"{self.value:.3f} [{self.low:.3f}, {self.high:.3f}]"
+
+
+@dataclass(frozen=True)
+class SelectorFigures:
+    """The Selector on labelled frames; the paper's columns, and the area under the ROC curve."""
+
+    frames: int
+    abnormal: int
+    accuracy: Figure
+    precision: Figure
+    recall: Figure
+    f1: Figure
+    auc: float
+
+
+def selector_figures(score: Floats, abnormal: Bools, cases: npt.NDArray[np.str_], tau_s: float) -> SelectorFigures:
+    """Count hits and misses per case, so that resampling cases only adds counts up."""
+    said = score >= tau_s
+    outcomes = np.stack([said & abnormal, said & ~abnormal, ~said & abnormal, ~said & ~abnormal]).astype(np.float64)
+    names, of_case = np.unique(cases, return_inverse=True)
+    counts = np.stack([np.bincount(of_case, weights=row, minlength=len(names)) for row in outcomes])
+    drawn = resample(names.tolist(), RESAMPLES) @ counts.T
+    point, spread = _binary(counts.sum(axis=1)[None]), _binary(drawn)
+    accuracy, precision, recall, f1 = (
+        Figure(float(value[0]), *interval(values)) for value, values in zip(point, spread, strict=True)
+    )
+    return SelectorFigures(len(score), int(abnormal.sum()), accuracy, precision, recall, f1, roc_auc(score, abnormal))
+
+
+def _binary(counts: Floats) -> tuple[Floats, Floats, Floats, Floats]:
+    hit, false, missed, rejected = counts.T
+    with np.errstate(divide="ignore", invalid="ignore"):
+        return (
+            (hit + rejected) / counts.sum(axis=1),
+            hit / (hit + false),
+            hit / (hit + missed),
+            2 * hit / (2 * hit + false + missed),
+        )
+
+
+def roc_auc(score: Floats, abnormal: Bools) -> float:
+    """Chance that an abnormal frame scores higher than a normal one; ties count half."""
+    positive, negative = int(abnormal.sum()), int((~abnormal).sum())
+    if not positive or not negative:
+        return float("nan")
+    _, group, size = np.unique(score, return_inverse=True, return_counts=True)
+    rank = (np.cumsum(size) - (size - 1) / 2)[group]
+    return float((rank[abnormal].sum() - positive * (positive + 1) / 2) / (positive * negative))
+
+
+def confusion(said: Ints, truth: Bools, labels: int) -> Ints:
+    """Count [true label, said label]; a frame with several labels counts for the one that was said, else its first."""
+    right = truth[np.arange(len(said)), said]
+    told = np.where(right, said, truth.argmax(axis=1))
+    table = np.zeros((labels, labels), np.int64)
+    np.add.at(table, (told, said), 1)
+    return table
+
+
+def balanced_accuracy(said: Ints, truth: Bools, cases: npt.NDArray[np.str_]) -> Figure:
+    """Average the recall over the labels that occur; a frame with several labels is right if one of them is said."""
+    labels = truth.shape[1]
+    names, of_case = np.unique(cases, return_inverse=True)
+    right = truth[np.arange(len(said)), said]
+    told = np.where(right, said, truth.argmax(axis=1))
+    total, hits = np.zeros((len(names), labels)), np.zeros((len(names), labels))
+    np.add.at(total, (of_case, told), 1)
+    np.add.at(hits, (of_case, told), right)
+    weights = resample(names.tolist(), RESAMPLES)
+    return Figure(
+        float(_balanced(hits.sum(axis=0), total.sum(axis=0))), *interval(_balanced(weights @ hits, weights @ total))
+    )
+
+
+def _balanced(hits: Floats, total: Floats) -> npt.NDArray[np.float64]:
+    recall = np.divide(hits, total, out=np.full(np.shape(hits), np.nan), where=total > 0)
+    present = total > 0
+    return np.asarray(np.nansum(recall, axis=-1) / np.maximum(present.sum(axis=-1), 1))
+
+
+def calibration_error(confidence: Floats, right: Bools, bins: int = 15) -> float:
+    """Return the mean gap between how sure and how right, over bins of equal width."""
+    place = np.minimum((confidence * bins).astype(np.int64), bins - 1)
+    size = np.bincount(place, minlength=bins)
+    sure = np.bincount(place, weights=confidence, minlength=bins)
+    hits = np.bincount(place, weights=right, minlength=bins)
+    return float(np.abs(sure - hits).sum() / max(1, size.sum()))

@@ -1,0 +1,130 @@
+"""Methods on exams whose expensive part is done: DiCE, its ablations, and the baselines, as selections to be scored."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+
+from dice_ce.baselines import BUDGET, Pool, Rule
+from dice_ce.bundle import Bundle, Settings
+from dice_ce.clock import ExamClock
+from dice_ce.converger import ConvergerConfig, Judgment, converge, most_confident_frame
+from dice_ce.datasets.folder import ExamRow
+from dice_ce.errors import InputError
+from dice_ce.extraction import Progress, extract
+from dice_ce.gate import GateConfig
+from dice_ce.pipeline import Ablation
+from dice_ce.selector import Candidates, score_frames, select
+from dice_ce.store import Features
+from dice_ce.summary import medoid
+from dice_ce.taxonomy import Taxonomy
+from dice_ce.weaver import Context, fixed_windows, weave
+
+from dice_ce.benchmark.match import Selection, Selections, milliseconds
+
+LOWEST_TAU = 0.3
+"""Frames with lower scores are never candidates here, so a diagnoser that looks at pictures need not see them."""
+
+
+@dataclass(frozen=True, eq=False)
+class Prepared:
+    """An exam with features, scores and distributions: what remains takes a fraction of a second."""
+
+    exam_id: str
+    features: Features
+    clock: ExamClock
+    score: npt.NDArray[np.float32]
+    distributions: npt.NDArray[np.float32]
+    """[frames, labels]; NaN below the lowest threshold if the diagnoser looks at pictures."""
+
+    def candidates(self, tau_s: float) -> tuple[Candidates, npt.NDArray[np.float32]]:
+        """Return the frames from a score on, with their distributions."""
+        rows = self.score >= tau_s
+        return select(self.features, self.score, self.clock, tau_s), self.distributions[rows]
+
+
+def prepare(
+    row: ExamRow, bundle: Bundle, *, gate: GateConfig | None = None, progress: Progress | None = None
+) -> Prepared:
+    """Do everything expensive for one exam; features come from the cache where they are there."""
+    with row.open() as exam:
+        if not exam.clock.is_exam_time:
+            raise InputError(f"exam '{row.exam_id}': only playback time is known; fill the clock columns in exams.csv")
+        features = extract(exam, bundle.encoder, gate=gate, progress=progress)
+        score = score_frames(features, bundle.selector)
+        floor = 0.0 if bundle.looks_at_features else LOWEST_TAU
+        seen = select(features, score, exam.clock, floor)
+        distributions = np.full((len(features), len(bundle.taxonomy)), np.nan, np.float32)
+        distributions[score >= floor] = bundle.diagnoser(exam, seen)
+        return Prepared(row.exam_id, features, exam.clock, score, distributions)
+
+
+# --- DiCE ----------------------------------------------------------------------------------------------------------
+
+
+def judgments(
+    prepared: Prepared, taxonomy: Taxonomy, settings: Settings, without: Sequence[Ablation] = ()
+) -> tuple[Candidates, list[Judgment]]:
+    """Weave and converge, or leave one of them out as in the paper's ablations."""
+    candidates, distributions = prepared.candidates(settings.tau_s)
+    contexts = fixed_windows(candidates) if "weaver" in without else weave(candidates, settings.weaver)
+    if "converger" in without:
+        return candidates, [most_confident_frame(context, distributions, taxonomy.normal) for context in contexts]
+    return candidates, converge(contexts, distributions, taxonomy.normal, settings.converger)
+
+
+def run_dice(
+    prepared: Prepared, taxonomy: Taxonomy, settings: Settings, without: Sequence[Ablation] = ()
+) -> Selections:
+    """Return the keyframes and labels of the contexts that were kept."""
+    return keyframes(*judgments(prepared, taxonomy, settings, without))
+
+
+def run_converger(
+    candidates: Candidates,
+    contexts: Sequence[Context],
+    distributions: npt.NDArray[np.float32],
+    normal: int,
+    config: ConvergerConfig,
+) -> Selections:
+    """Do the same with contexts that were woven before."""
+    return keyframes(candidates, converge(contexts, distributions, normal, config))
+
+
+def keyframes(candidates: Candidates, judged: Iterable[Judgment]) -> Selections:
+    """Take the medoid of every context that was kept (eq. 12)."""
+    chosen = []
+    for judgment in judged:
+        if judgment.verdict == "kept":
+            row = int(judgment.retained[medoid(candidates.vectors[judgment.retained])])
+            chosen.append(_selection(candidates, row, judgment.label))
+    return Selections.of(chosen)
+
+
+def _selection(candidates: Candidates, row: int, label: int) -> Selection:
+    return Selection(milliseconds(float(candidates.seconds[row])), int(candidates.frames.index[row]), label)
+
+
+# --- baselines -----------------------------------------------------------------------------------------------------
+
+
+def run_baseline(
+    prepared: Prepared,
+    rule: Rule,
+    tau_s: float,
+    *,
+    budget: int = BUDGET,
+    distributions: npt.NDArray[np.float32] | None = None,
+) -> Selections:
+    """Choose a fixed number of candidates; each is labelled on its own, normal or not, with its likeliest label.
+
+    With `tau_s` 0 the pool is the raw video. `distributions` [frames, labels] are those of another diagnoser.
+    """
+    candidates, own = prepared.candidates(tau_s)
+    if distributions is not None:
+        own = distributions[prepared.score >= tau_s]
+    rows = rule(Pool.of(candidates), budget)
+    return Selections.of(_selection(candidates, int(row), int(own[row].argmax())) for row in rows)
