@@ -62,6 +62,12 @@ def test_doubtful_contexts_are_dropped() -> None:
     assert judge(context(1), p, NORMAL, ConvergerConfig(0.1, 0.5)).verdict == "kept"
 
 
+def test_contexts_with_too_few_supporting_frames_are_doubtful() -> None:
+    p = distributions([[0.9, 0.05, 0.05], [0.9, 0.05, 0.05], [0.1, 0.1, 0.8]])
+    for least, verdict in ((1, "kept"), (2, "kept"), (3, "low_confidence")):
+        assert judge(context(3), p, NORMAL, ConvergerConfig(0.3, 0.4, least)).verdict == verdict
+
+
 def test_ties_go_to_the_lowest_label() -> None:
     assert judge(context(1), distributions([[0.4, 0.4, 0.2]]), NORMAL, ConvergerConfig(0.1, 0.1)).label == ULCER
 

@@ -150,7 +150,9 @@ def test_identical_files_in_two_folders_of_frames_are_found(tmp_path: Path) -> N
     for name in "ab":
         numbered_folder(folder / name, [f"{i}.bmp" for i in range(3)])
     (problem,) = check_dataset(folder).problems
-    assert problem.startswith("3 byte-identical pictures stand in train and validation (for instance a 0.bmp = b 0.bmp)")
+    assert problem.startswith(
+        "3 byte-identical pictures stand in train and validation (for instance a 0.bmp = b 0.bmp)"
+    )
 
 
 def test_splitting_fills_the_column_and_does_not_redo_it_unasked(

@@ -20,7 +20,7 @@ from dice_ce.benchmark.evaluation import Evaluation, Protocol, evaluate
 from dice_ce.benchmark.match import NO_FRAME, Selections
 from dice_ce.benchmark.metrics import RATIOS, Counts
 from dice_ce.benchmark.predictions import read_predictions
-from dice_ce.benchmark.scorecard import parse_methods, score
+from dice_ce.benchmark.scorecard import evaluation_text, parse_methods, score
 from dice_ce.datasets.tables import Annotation, Finding
 from dice_ce.errors import InputError, UsageError
 from dice_ce.taxonomy import Taxonomy
@@ -115,12 +115,20 @@ def test_the_same_seed_gives_the_same_intervals_and_the_order_of_exams_does_not_
 
 
 def test_exams_are_counted_and_patients_are_resampled() -> None:
-    apart = evaluated()
-    together = evaluated(patients=dict.fromkeys(TRUTH, "p"))
-    assert (apart.patient_count, together.patient_count) == (3, 1)
+    apart, together = evaluated(), evaluated(patients={"one": "p", "two": "p", "three": "q"})
+    assert (apart.patient_count, together.patient_count) == (3, 2)
     for key in RATIOS:
         assert together.figures[key].value == pytest.approx(apart.figures[key].value)
-        assert together.figures[key].low == together.figures[key].high == pytest.approx(together.figures[key].value)
+    # Three, two and one frames: alone, the first exam can be drawn for all; with the second, at most both twice.
+    assert apart.figures["frames"].high == 3
+    assert together.figures["frames"].high == 2.5
+
+
+def test_a_single_patient_gives_figures_without_intervals() -> None:
+    result = evaluated(patients=dict.fromkeys(TRUTH, "p"))
+    assert result.figures["ldr"].value == pytest.approx(1 / 3)
+    assert math.isnan(result.figures["ldr"].low)
+    assert re.search(r"lesion detection rate \(LDR\) +33\.3 % +1 / 3$", evaluation_text(result), re.M)
 
 
 def test_a_method_without_selections_can_be_scored() -> None:

@@ -207,9 +207,10 @@ def test_the_interval_of_a_proportion_is_about_what_the_binomial_says() -> None:
     assert (low, high) == pytest.approx((0.3 - error, 0.3 + error), abs=0.02)
 
 
-def test_no_patients_give_no_interval() -> None:
-    values = resampled_quotients(resample([], 10), np.zeros(0), np.zeros(0))
-    assert all(math.isnan(end) for end in interval(values))
+@pytest.mark.parametrize("patients", [[], ["a"], ["a", "a", "a"]])
+def test_fewer_than_two_patients_give_no_interval(patients: list[str]) -> None:
+    ones = np.ones(len(patients))
+    assert all(math.isnan(end) for end in interval(resampled_quotients(resample(patients), ones, ones)))
 
 
 def test_quotients_are_not_defined_over_zero() -> None:

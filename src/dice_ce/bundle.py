@@ -4,6 +4,7 @@
     weights.npz      heads of the selector and the diagnoser
     encoder.onnx     optional: the frozen encoder, if it is not one of the registered ones
     diagnoser.onnx   optional: a second network that sees candidate frames only, as in the paper
+    baselines.json   optional: settings of the baselines, tuned on the same exams
     MODEL_CARD.md    what it was trained on, how well it works, where it fails
 
 Every file is checked against its digest, and loading executes no pickled code.
@@ -34,6 +35,9 @@ from dice_ce.weaver import WeaverConfig
 
 FORMAT = "dice-ce/bundle/1"
 SHIPPED = Path(__file__).parent / "bundles"
+BASELINES = "baselines.json"
+SETTINGS_HEADING = "## Settings"
+"""Of the last section of a card, written by tuning."""
 DEFAULT_BUNDLE = "simulated"
 
 
@@ -59,6 +63,8 @@ class Bundle:
     diagnoser: HeadDiagnoser | NetworkDiagnoser
     settings: Settings
     card: str
+    baselines: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
+    """Settings of the baselines that were tuned beside it, on the same exams and in as many trials."""
 
     @property
     def looks_at_features(self) -> bool:
@@ -160,6 +166,7 @@ def _build(facts: Mapping[str, Any], files: Mapping[str, bytes], path: Path) -> 
         diagnoser=diagnoser,
         settings=_settings(facts["settings"]),
         card=files.get("MODEL_CARD.md", b"").decode(),
+        baselines=json.loads(files.get(BASELINES, b"{}")),
     )
 
 
@@ -235,8 +242,15 @@ def _as_json(facts: Mapping[str, Any]) -> bytes:
     return (json.dumps(facts, indent=1) + "\n").encode()
 
 
-def export_bundle(spec: str | Path | None, target: Path, *, settings: Settings | None = None, note: str = "") -> Bundle:
-    """Copy a bundle to a folder, or to a zip if the name says so; with other settings, and a note on them in the card.
+def export_bundle(
+    spec: str | Path | None,
+    target: Path,
+    *,
+    settings: Settings | None = None,
+    baselines: Mapping[str, Mapping[str, Any]] | None = None,
+    note: str = "",
+) -> Bundle:
+    """Copy a bundle to a folder, or to a zip if the name says so; with tuned settings, and a note on them in the card.
 
     The copy is loaded back before it counts. The same bundle always gives the same bytes.
     """
@@ -246,8 +260,10 @@ def export_bundle(spec: str | Path | None, target: Path, *, settings: Settings |
     files = {name: files[name] for name in facts["files"]}
     if settings is not None:
         facts["settings"] = asdict(settings)
-        files["MODEL_CARD.md"] = (bundle.card.rstrip() + "\n\n" + note.strip() + "\n").encode()
-        facts["files"]["MODEL_CARD.md"] = hashlib.sha256(files["MODEL_CARD.md"]).hexdigest()
+        card = bundle.card.partition(SETTINGS_HEADING)[0].rstrip()
+        files["MODEL_CARD.md"] = f"{card}\n\n{SETTINGS_HEADING}\n\n{note.strip()}\n".encode()
+        files[BASELINES] = _as_json(baselines or {})
+        facts["files"] = {name: hashlib.sha256(content).hexdigest() for name, content in sorted(files.items())}
     files["bundle.json"] = _as_json(facts)
     if target.suffix == ".zip":
         buffer = io.BytesIO()

@@ -24,6 +24,8 @@ class ConvergerConfig:
     """Probability of the provisional label from which a frame supports it."""
     tau_min: float = 0.4
     """Confidence below which a context is dropped."""
+    least_support: int = 1
+    """Frames that must support a context, or it is dropped as doubtful. 1 is the paper's rule, more is ours."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -71,7 +73,7 @@ def judge(context: Context, distributions: Floats, normal: int, config: Converge
     verdict: Verdict = "kept"
     if label == normal:  # eq. 11
         verdict = "normal"
-    elif evidence[label] < config.tau_min:
+    elif evidence[label] < config.tau_min or retained.sum() < config.least_support:
         verdict = "low_confidence"
     return _judgment(context, retained, fused / fused.sum(), evidence, provisional, label, fell_back, verdict)
 

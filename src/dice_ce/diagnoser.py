@@ -68,7 +68,11 @@ class NetworkDiagnoser:
 
     def judge(self, pictures: Iterable[npt.NDArray[np.uint8]]) -> Floats:
         """Return p for pictures of the network's size."""
+        return softmax(self.logits(pictures), self.temperature)
+
+    def logits(self, pictures: Iterable[npt.NDArray[np.uint8]]) -> Floats:
+        """Return what the network says before the temperature."""
         remaining = iter(pictures)
         batches = iter(lambda: list(itertools.islice(remaining, BATCH)), [])
         logits = [self.network.encode(np.stack(batch)) for batch in batches]
-        return softmax(np.concatenate([np.empty((0, self.network.dim), np.float32), *logits]), self.temperature)
+        return np.concatenate([np.empty((0, self.network.dim), np.float32), *logits])

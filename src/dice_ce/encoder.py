@@ -9,6 +9,7 @@ from __future__ import annotations
 import difflib
 import hashlib
 import importlib.util
+import math
 import os
 from collections.abc import Callable
 from dataclasses import dataclass, field
@@ -237,6 +238,16 @@ def load_encoder(spec: str) -> Encoder:
         f"unknown encoder '{spec}'; {hint}Give one of {', '.join(ENCODERS)}, "
         "an .onnx file, or a folder or hub id of a transformers model"
     )
+
+
+def count_weights(encoder: Encoder) -> int | None:
+    """Count the weights of an ONNX encoder; None where nothing is installed that can tell."""
+    if not isinstance(encoder, OnnxEncoder) or importlib.util.find_spec("onnx") is None:
+        return None
+    import onnx
+
+    graph = onnx.load_from_string(encoder.content).graph
+    return int(sum(math.prod(value.dims) for value in graph.initializer))
 
 
 def export_encoder(spec: str, target: Path) -> OnnxEncoder:

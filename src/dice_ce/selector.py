@@ -57,6 +57,11 @@ class Head:
         normed = centred / np.sqrt((centred**2).mean(axis=1, keepdims=True) + 1e-5) * self.scale + self.shift
         return np.asarray(gelu(normed @ self.weight1 + self.bias1) @ self.weight2 + self.bias2, np.float32)
 
+    @property
+    def parameters(self) -> int:
+        """How many weights it has."""
+        return sum(getattr(self, part.name).size for part in fields(self))
+
     def arrays(self, prefix: str) -> dict[str, Floats]:
         """Name the weights for storing."""
         return {f"{prefix}.{part.name}": getattr(self, part.name) for part in fields(self)}

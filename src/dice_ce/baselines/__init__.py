@@ -9,11 +9,12 @@ from collections.abc import Callable, Mapping
 from functools import partial
 from typing import Any
 
-from dice_ce.baselines.aks import AksConfig, choose_aks
-from dice_ce.baselines.pool import BUDGET, Pool
-from dice_ce.baselines.simple import choose_random, choose_top, choose_uniform
-from dice_ce.baselines.vilamp import VilampConfig, choose_vilamp
 from dice_ce.frames import Ints
+
+from .aks import AksConfig, choose_aks
+from .pool import BUDGET, Pool
+from .simple import choose_random, choose_top, choose_uniform
+from .vilamp import VilampConfig, choose_vilamp
 
 Rule = Callable[[Pool, int], Ints]
 

@@ -7,8 +7,9 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
-from dice_ce.baselines.pool import BUDGET, Pool
 from dice_ce.frames import Ints
+
+from .pool import BUDGET, Pool
 
 
 @dataclass(frozen=True)

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import numpy as np
 
-from dice_ce.baselines.pool import BUDGET, Pool
 from dice_ce.frames import Ints
+
+from .pool import BUDGET, Pool
 
 
 def choose_uniform(pool: Pool, budget: int = BUDGET) -> Ints:

@@ -7,9 +7,10 @@ from itertools import pairwise
 
 import numpy as np
 
-from dice_ce.baselines.pool import BUDGET, Pool
 from dice_ce.frames import Ints
 from dice_ce.tokens import unit_length
+
+from .pool import BUDGET, Pool
 
 
 @dataclass(frozen=True)

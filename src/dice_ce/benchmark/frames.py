@@ -7,7 +7,7 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
-from dice_ce.benchmark.significance import interval, resample
+from .significance import interval, resample
 
 Floats = npt.NDArray[np.floating]
 Bools = npt.NDArray[np.bool_]
@@ -49,7 +49,8 @@ def selector_figures(score: Floats, abnormal: Bools, cases: npt.NDArray[np.str_]
     drawn = resample(names.tolist(), RESAMPLES) @ counts.T
     point, spread = _binary(counts.sum(axis=1)[None]), _binary(drawn)
     accuracy, precision, recall, f1 = (
-        Figure(float(value[0]), *interval(values)) for value, values in zip(point, spread, strict=True)
+        Figure(float(value[0]), *interval(np.asarray(values, np.float64)))
+        for value, values in zip(point, spread, strict=True)
     )
     return SelectorFigures(len(score), int(abnormal.sum()), accuracy, precision, recall, f1, roc_auc(score, abnormal))
 

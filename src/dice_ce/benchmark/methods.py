@@ -23,7 +23,7 @@ from dice_ce.summary import medoid
 from dice_ce.taxonomy import Taxonomy
 from dice_ce.weaver import Context, fixed_windows, weave
 
-from dice_ce.benchmark.match import Selection, Selections, milliseconds
+from .match import Selection, Selections, milliseconds
 
 LOWEST_TAU = 0.3
 """Frames with lower scores are never candidates here, so a diagnoser that looks at pictures need not see them."""

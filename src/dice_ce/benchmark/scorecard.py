@@ -242,7 +242,7 @@ def _interval(low: float, high: float, unit: str, *, signed: bool = False) -> st
 
 def _quotient(figure: Figure, is_mean: bool) -> str:
     if is_mean:
-        return f"{figure.bottom:,.0f} exams"
+        return _plural(round(figure.bottom), "exam")
     return f"{figure.top:,.0f} / {figure.bottom:,.0f}"
 
 

@@ -33,11 +33,12 @@ DECIMALS = 12
 def resample(patients: Sequence[str], resamples: int = RESAMPLES, seed: int = 0) -> Doubles:
     """Draw patients with replacement; return how often each exam counts in each resample.
 
-    One patient's exams go together: they are not independent of each other.
+    One patient's exams go together: they are not independent of each other. From a single patient nothing can be said
+    about others, so there are no resamples then, rather than an interval without width.
     """
     names, patient = np.unique(np.asarray(patients, dtype=np.str_), return_inverse=True)
-    if not len(names):
-        return np.zeros((resamples, 0))
+    if len(names) < 2:
+        return np.zeros((0, len(patients)))
     drawn = np.random.default_rng(seed).multinomial(len(names), np.full(len(names), 1 / len(names)), size=resamples)
     return drawn[:, patient].astype(np.float64)
 
@@ -53,7 +54,7 @@ def quotients(top: Doubles, bottom: Doubles) -> Doubles:
     return result
 
 
-def interval(values: Doubles) -> tuple[float, float]:
+def interval(values: npt.NDArray[np.floating]) -> tuple[float, float]:
     """Return the percentile interval of the resamples in which the figure is defined."""
     defined = values[np.isfinite(values)]
     if not len(defined):

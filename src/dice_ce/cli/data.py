@@ -115,7 +115,7 @@ def run_compose(options: argparse.Namespace) -> int:
             workers=options.workers,
             progress=bar,
         )
-    facts = {"out": str(made.folder), "exams": len(made.plans), "complete_before": made.kept, **plan_facts(made.plans)}
+    facts = {"out": str(made.folder), "complete_before": made.kept, **plan_facts(made.plans)}
     print_json({"disclaimer": DISCLAIMER, **facts}) if options.json else print(
         f"{plan_text(made.plans)}\n{made.folder}: {len(made.plans)} exams, {made.kept} of them complete before"
     )

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import argparse
-import shlex
 from dataclasses import replace
 from fractions import Fraction
 from pathlib import Path
@@ -12,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 from dice_ce.cli.shared import (
     add_exam_options,
     command,
+    command_line,
     for_each,
     fraction,
     open_input,
@@ -46,6 +46,7 @@ def add_commands(commands: Any) -> None:
     model.add_argument("--tau-s", type=share, help="selector score from which a frame is a candidate")
     model.add_argument("--tau-agree", type=share, help="probability from which a frame supports its context's label")
     model.add_argument("--tau-min", type=share, help="confidence below which a context is dropped")
+    model.add_argument("--least-support", type=positive_int, help="frames that must support a context (paper: 1)")
     model.add_argument("--coarse-minutes", type=float, help="exam time per anatomical context")
     model.add_argument("--delta-fine", type=float, help="token distance at which glimpses are of different lesions")
     model.add_argument("--weaver", choices=("ward", "kmeans"), help="how anatomical contexts are found")
@@ -118,7 +119,7 @@ def run_summarize(options: argparse.Namespace) -> int:
                 without=tuple(options.without or ()),
                 gate=None if options.no_gate else GateConfig(),
                 progress=bar,
-                command=_command_line(options),
+                command=command_line(options),
             )
             folder = write_outputs(summary, exam, options.out)
         if not options.json:
@@ -137,20 +138,15 @@ def _override(settings: Settings, options: argparse.Namespace) -> Settings:
         values = {field: getattr(options, option) for field, option in names.items()}
         return {field: value for field, value in values.items() if value is not None}
 
+    converger = given({name: name for name in ("tau_agree", "tau_min", "least_support")})
     weaver = given({"coarse_minutes": "coarse_minutes", "delta_fine": "delta_fine", "method": "weaver"})
     tokens = replace(settings.weaver.tokens, **given({"time": "tokens"}))
     return replace(
         settings,
         **given({"tau_s": "tau_s"}),
         weaver=replace(settings.weaver, tokens=tokens, **weaver),
-        converger=replace(settings.converger, **given({"tau_agree": "tau_agree", "tau_min": "tau_min"})),
+        converger=replace(settings.converger, **converger),
     )
-
-
-def _command_line(options: argparse.Namespace) -> str:
-    """Repeat the command for the provenance, with names instead of paths."""
-    words = [Path(word).name if "/" in word or "\\" in word else word for word in options.words]
-    return shlex.join(["dice-ce", *words])
 
 
 def run_extract(options: argparse.Namespace) -> int:

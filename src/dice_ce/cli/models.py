@@ -39,6 +39,7 @@ def add_commands(commands: Any) -> None:
     train.add_argument("--epochs", type=positive_int, default=40)
     train.add_argument("--steps", type=positive_int, default=1600, help="of fine-tuning, with --diagnoser network")
     train.add_argument("--seed", type=int, default=0)
+    train.add_argument("--notes", type=Path, metavar="MD", help="text for the model card: sources, licences, limits")
 
     tune = command(commands, "tune", run_tune, "choose thresholds and the weaver's settings on validation exams")
     tune.add_argument("--data", type=Path, required=True, metavar="DATASET", help="folder with exams.csv")
@@ -103,6 +104,7 @@ def run_predict(options: argparse.Namespace) -> int:
 def run_train(options: argparse.Namespace) -> int:
     """Train a bundle."""
     from dice_ce.bundle import load_bundle
+    from dice_ce.datasets.csvfile import read_text
     from dice_ce.encoder import load_encoder
     from dice_ce.training.card import figures_text
     from dice_ce.training.heads import HeadConfig
@@ -115,10 +117,15 @@ def run_train(options: argparse.Namespace) -> int:
         ),
         near=options.near,
         views=options.views,
+        diagnoser=options.diagnoser,
+        steps=options.steps,
     )
     name = options.name or options.out.name
+    notes = read_text(options.notes) if options.notes else ""
     with progress_bars() as watch:
-        bundle, figures = train(options.data, options.out, name=name, encoder=encoder, config=config, watch=watch)
+        bundle, figures = train(
+            options.data, options.out, name=name, notes=notes, encoder=encoder, config=config, watch=watch
+        )
     if options.json:
         facts = {
             split: {source: asdict(row) for source, row in part.selector.items()} for split, part in figures.items()
@@ -149,7 +156,9 @@ def run_tune(options: argparse.Namespace) -> int:
     if options.log:
         write_trials(options.log, tuned)
     if options.out:
-        export_bundle(options.bundle, options.out, settings=settings, note=tuned_note(exams, tuned, options.trials))
+        baselines = {name: result.best.settings for name, result in tuned.items() if name != "dice"}
+        note = tuned_note(exams, tuned, options.trials)
+        export_bundle(options.bundle, options.out, settings=settings, baselines=baselines, note=note)
     if options.json:
         best = {name: asdict(result.best) for name, result in tuned.items()}
         print_json({"disclaimer": DISCLAIMER, "best": best, "settings": asdict(settings)})

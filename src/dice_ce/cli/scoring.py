@@ -1,4 +1,4 @@
-"""Commands that score methods: evaluate."""
+"""Commands that score methods: evaluate, benchmark."""
 
 from __future__ import annotations
 
@@ -6,7 +6,8 @@ import argparse
 from pathlib import Path
 from typing import Any
 
-from dice_ce.cli.shared import command, print_json
+from dice_ce import DISCLAIMER
+from dice_ce.cli.shared import command, command_line, print_json, progress_bars
 
 
 def add_commands(commands: Any) -> None:
@@ -28,6 +29,13 @@ def add_commands(commands: Any) -> None:
         "--allow-playback", action="store_true", help="score playback times as if they were exam times"
     )
 
+    benchmark = command(commands, "benchmark", run_benchmark, "run DiCE, its ablations and all baselines on a dataset")
+    benchmark.add_argument("--data", type=Path, required=True, metavar="DATASET", help="folder with exams.csv")
+    benchmark.add_argument("--out", type=Path, required=True, metavar="DIR", help="tables, pictures and predictions")
+    benchmark.add_argument("--bundle", help="name of a shipped bundle, or a folder or zip (default: the shipped one)")
+    benchmark.add_argument("--split", default="test", help="exams to score (default: test)")
+    benchmark.add_argument("--methods", nargs="+", help="some methods only, for instance dice aks vilamp uniform-raw")
+
 
 def run_evaluate(options: argparse.Namespace) -> int:
     """Score one or several methods."""
@@ -44,4 +52,25 @@ def run_evaluate(options: argparse.Namespace) -> int:
         protocol=Protocol(count_normal_findings=options.count_normal),
     )
     print_json(card.to_json()) if options.json else print(card.text())
+    return 0
+
+
+def run_benchmark(options: argparse.Namespace) -> int:
+    """Run every method and write tables and pictures; what is in the cache is not computed again."""
+    from dice_ce.benchmark.report import write_report
+    from dice_ce.benchmark.run import run_benchmark
+    from dice_ce.bundle import load_bundle
+    from dice_ce.datasets.folder import load_dataset
+
+    bundle = load_bundle(options.bundle)
+    dataset = load_dataset(options.data, bundle.taxonomy).of(options.split)
+    with progress_bars() as watch:
+        results = run_benchmark(dataset, bundle, options.out, wanted=options.methods, watch=watch)
+    page = write_report(results, options.out, command=command_line(options))
+    if options.json:
+        figures = {outcome.method.key: outcome.evaluation.to_json()["figures"] for outcome in results.outcomes}
+        print_json({"disclaimer": DISCLAIMER, "page": str(page), "figures": figures})
+        return 0
+    print((options.out / "tables" / "main.md").read_text())
+    print(f"{page}: all tables and pictures\n{DISCLAIMER}")
     return 0

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import json
+import shlex
 import sys
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
@@ -109,6 +110,12 @@ def open_input(path: Path, options: argparse.Namespace) -> Exam:
     )
     crop = Crop.parse(options.crop) if options.crop else None
     return open_exam(path, clock=clock, crop=crop, mask=not options.no_mask)
+
+
+def command_line(options: argparse.Namespace) -> str:
+    """Repeat the command for the provenance, with names instead of paths."""
+    words = [Path(word).name if "/" in word or "\\" in word else word for word in options.words]
+    return shlex.join(["dice-ce", *words])
 
 
 @contextmanager

@@ -12,31 +12,42 @@ from dice_ce.errors import InputError
 Row = dict[str, str]
 
 
-def read_table(path: Path, needed: Sequence[str]) -> list[tuple[int, Row]]:
-    """Read a CSV with a header; return (line number, row) with stripped cells, empty lines left out."""
+def read_text(path: Path) -> str:
+    """Read a text file, with or without byte order mark."""
     try:
-        text = path.read_text(encoding="utf-8-sig")
+        return path.read_text(encoding="utf-8-sig")
     except OSError as error:
         raise InputError(f"{path}: cannot be read ({error.strerror}); check the path") from error
     except UnicodeDecodeError as error:
-        raise InputError(f"{path}: not UTF-8 text; save it as CSV in UTF-8") from error
+        raise InputError(f"{path}: not UTF-8 text; save it in UTF-8") from error
+
+
+def read_table(path: Path, needed: Sequence[str]) -> list[tuple[int, Row]]:
+    """Read a CSV with a header; return (line number, row) with stripped cells, empty lines left out."""
+    text = read_text(path)
     lines = text.splitlines()
     if not lines:
         raise InputError(f"{path}: is empty; expected a header with {', '.join(needed)}")
-    reader = csv.reader(lines, delimiter=max(",;\t", key=lines[0].count))
-    header = [cell.strip().casefold() for cell in next(reader)]
+    try:
+        header, rows = _cells(lines)
+    except csv.Error as error:
+        raise InputError(f"{path}: not a table ({error}); look for a quotation mark that is not closed") from error
     if missing := [name for name in needed if name not in header]:
         raise InputError(f"{path}: the column '{missing[0]}' is missing; expected {', '.join(needed)}")
     if len(set(header)) < len(header):
         raise InputError(f"{path}: a column stands there twice; remove one")
-    rows = []
-    for cells in reader:
-        if not any(cell.strip() for cell in cells):
-            continue
+    for line, cells in rows:
         if len(cells) != len(header):
-            raise InputError(f"{path}, line {reader.line_num}: {len(cells)} cells where the header has {len(header)}")
-        rows.append((reader.line_num, dict(zip(header, (cell.strip() for cell in cells), strict=True))))
-    return rows
+            raise InputError(f"{path}, line {line}: {len(cells)} cells where the header has {len(header)}")
+    return [(line, dict(zip(header, cells, strict=True))) for line, cells in rows]
+
+
+def _cells(lines: Sequence[str]) -> tuple[list[str], list[tuple[int, list[str]]]]:
+    """Return the header in lower case, and the other lines that are not empty with their numbers."""
+    reader = csv.reader(lines, delimiter=max(",;\t", key=lines[0].count), strict=True)
+    header = [cell.strip().casefold() for cell in next(reader)]
+    rows = [(reader.line_num, [cell.strip() for cell in cells]) for cells in reader]
+    return header, [(line, cells) for line, cells in rows if any(cells)]
 
 
 def table_text(header: Sequence[str], rows: Sequence[Sequence[object]]) -> str:

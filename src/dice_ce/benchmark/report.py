@@ -1,0 +1,102 @@
+"""Everything a benchmark leaves behind: tables in three formats, pictures, and one page that shows them."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+
+from dice_ce import DISCLAIMER
+from dice_ce.files import write_atomically
+
+from .frames import SelectorFigures
+from .plots import (
+    choose_patient,
+    draw_case_study,
+    draw_figures,
+    draw_inconsistency,
+    draw_switches,
+    draw_timeline,
+    read_truth_spans,
+)
+from .run import Results, truth_beside
+from .tables import Cell, Table, ablation_table, consistency_table, main_table, raw_table, tests_table
+
+
+def selector_table(figures: SelectorFigures, name: str) -> Table:
+    """The Selector on all frames of the exams, where every frame's truth is known: the paper's columns."""
+    header = ("Backbone", "Frames", "Lesion frames", "Accuracy", "Precision", "Recall", "F1", "AUC")
+    row = (
+        *(name, f"{figures.frames:,}", f"{figures.abnormal:,}"),
+        *(str(value) for value in (figures.accuracy, figures.precision, figures.recall, figures.f1)),
+        f"{figures.auc:.3f}",
+    )
+    return Table("Selector", header, (tuple(Cell(text) for text in row),))
+
+
+def write_report(results: Results, out: Path, *, command: str) -> Path:
+    """Write tables and pictures; return the page that shows them all."""
+    tables = {"main": main_table(results)}
+    if results.of("raw video"):
+        tables["raw-video"] = raw_table(results)
+    if results.of("ablation"):
+        tables["ablation"] = ablation_table(results)
+    tables["consistency"] = consistency_table(results)
+    if results.comparison:
+        rows = [outcome.method for outcome in results.outcomes]
+        names = {row.key: f"{row.name} (raw video)" if row.group == "raw video" else row.name for row in rows}
+        tables["tests"] = tests_table(results.comparison, names)
+    if results.selector:
+        tables["selector"] = selector_table(results.selector, results.bundle.encoder.name)
+    for name, table in tables.items():
+        write_atomically(out / "tables" / f"{name}.md", (table.markdown() + "\n").encode())
+        write_atomically(out / "tables" / f"{name}.csv", table.csv().encode())
+        write_atomically(out / "tables" / f"{name}.tex", table.latex().encode())
+    pictures = _draw(results, out)
+    page = out / "results.md"
+    write_atomically(page, _page(results, tables, pictures, command).encode())
+    return page
+
+
+def _draw(results: Results, out: Path) -> dict[str, str]:
+    """Draw what can be drawn; return titles by file name."""
+    pictures = {}
+    for name, draw, title in (
+        ("figures.png", draw_figures, "Main figures with 95 % intervals"),
+        ("inconsistency.png", draw_inconsistency, "Labels of neighbouring keyframes that differ"),
+        ("switches.png", draw_switches, "How soon labels switch"),
+    ):
+        draw(results, out / name)
+        pictures[name] = title
+    exam_id = choose_patient(results)
+    if exam_id is not None:
+        row = next(row for row in results.dataset.exams if row.exam_id == exam_id)
+        truth = truth_beside(row)
+        draw_timeline(results, exam_id, read_truth_spans(truth) if truth else None, out / "timeline.png")
+        with row.open() as exam:
+            draw_case_study(results, exam_id, exam, out / "case-study.png")
+        pictures |= {"timeline.png": f"One patient: {exam_id}", "case-study.png": f"Case study: {exam_id}"}
+    return pictures
+
+
+def _page(results: Results, tables: dict[str, Table], pictures: dict[str, str], command: str) -> str:
+    exams = len(results.dataset.exams)
+    findings = sum(len(annotation.findings) for annotation in results.dataset.annotations.values())
+    lines = [
+        f"# Benchmark on '{results.dataset.folder.resolve().name}'",
+        "",
+        f"**{DISCLAIMER}** {exams} exams, {findings} reported findings. Bundle `{results.bundle.name}` "
+        f"({results.bundle.digest[:12]}), diagnoser: {results.diagnoser}. Made by `{command}`. Intervals: 95 %, from "
+        "resampled patients. Best in bold, second best underlined.",
+    ]
+    for table in tables.values():
+        lines += ["", f"## {table.title}", "", table.markdown()]
+    for name, title in pictures.items():
+        lines += ["", f"## {title}", "", f"![{title}]({name})"]
+    lines += ["", "The patient shown is the one with most findings among those where DiCE got at least one right."]
+    rows = [outcome.method for outcome in results.outcomes]
+    lines += ["", "## Settings", "", *(f"- {row.name} ({row.group}): {_settings(row.settings)}" for row in rows)]
+    return "\n".join(lines) + "\n"
+
+
+def _settings(settings: Mapping[str, object]) -> str:
+    return ", ".join(f"{key} {value}" for key, value in settings.items()) or "those of the bundle"

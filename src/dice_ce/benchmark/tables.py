@@ -1,0 +1,212 @@
+"""The tables of the paper, as Markdown, CSV and LaTeX, from the same cells."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+from dice_ce.datasets.csvfile import table_text
+from dice_ce.diagnoser import HeadDiagnoser
+from dice_ce.encoder import count_weights
+
+from .comparison import Comparison, PairedTest
+from .evaluation import Figure
+from .metrics import RATIOS
+from .run import Outcome, Results
+
+LOWER_IS_BETTER = ("time_error", "redundancy", "redundancy_window")
+COLUMNS = {
+    "ldr": "Detection rate (%)",
+    "sensitivity": "Sensitivity (%)",
+    "specificity": "Specificity (%)",
+    "time_error": "Time error (s)",
+    "redundancy": "Redundancy (%)",
+    "redundancy_window": "Redundancy, window (%)",
+    "dy": "DY (%)",
+    "pdr": "PDR (%)",
+}
+"""Those of the paper's main table, and the window reading of redundancy beside the literal one."""
+
+
+@dataclass(frozen=True)
+class Cell:
+    """One number as it is shown, and how it ranks in its column."""
+
+    text: str
+    rank: int = 0
+    """1 for the best, 2 for the second best."""
+
+
+@dataclass(frozen=True)
+class Table:
+    """Rows under a header; the first cells name the row."""
+
+    title: str
+    header: tuple[str, ...]
+    rows: tuple[tuple[Cell, ...], ...]
+
+    def markdown(self) -> str:
+        """Write it for a page: best in bold, second best underlined."""
+        lines = [f"| {' | '.join(self.header)} |", "|---" * len(self.header) + "|"]
+        lines += [f"| {' | '.join(_markdown(cell) for cell in row)} |" for row in self.rows]
+        return "\n".join(lines)
+
+    def csv(self) -> str:
+        """Write it for a spreadsheet."""
+        return table_text(self.header, [[cell.text for cell in row] for row in self.rows])
+
+    def latex(self) -> str:
+        """Write it for a paper, with booktabs."""
+        lines = [
+            rf"\begin{{tabular}}{{l{'c' * (len(self.header) - 1)}}}",
+            r"\toprule",
+            " & ".join(_escaped(name) for name in self.header) + r" \\",
+            r"\midrule",
+            *(" & ".join(_latex(cell) for cell in row) + r" \\" for row in self.rows),
+            r"\bottomrule",
+            r"\end{tabular}",
+        ]
+        return "\n".join(lines) + "\n"
+
+
+def _markdown(cell: Cell) -> str:
+    return {1: f"**{cell.text}**", 2: f"<u>{cell.text}</u>"}.get(cell.rank, cell.text)
+
+
+def _latex(cell: Cell) -> str:
+    text = _escaped(cell.text)
+    return {1: rf"\textbf{{{text}}}", 2: rf"\underline{{{text}}}"}.get(cell.rank, text)
+
+
+def _escaped(text: str) -> str:
+    return text.replace("%", r"\%").replace("_", r"\_").replace("–", "--").replace("±", r"$\pm$")
+
+
+def main_table(results: Results) -> Table:
+    """DiCE against every fixed budget on the Selector's candidates: all columns of the paper, with intervals."""
+    outcomes = [*results.of("fixed budget"), *results.of("ours")]
+    return _figures_table("Methods on the Selector's candidates", outcomes, results)
+
+
+def raw_table(results: Results) -> Table:
+    """The same budgets on the raw video, as in the paper's zero-shot table."""
+    return _figures_table("Methods on the raw video", [*results.of("raw video"), *results.of("ours")], results)
+
+
+def _figures_table(title: str, outcomes: Sequence[Outcome], results: Results) -> Table:
+    header = ("Method", "Parameters", "Frames per exam", *COLUMNS.values())
+    figures = {key: [outcome.evaluation.figures[key] for outcome in outcomes] for key in COLUMNS}
+    ranks = {key: _ranks([figure.value for figure in column], key) for key, column in figures.items()}
+    rows = tuple(
+        (
+            Cell(outcome.method.name),
+            Cell(parameters_text(results)),
+            Cell(f"{outcome.evaluation.figures['frames'].value:.1f}"),
+            *(Cell(figure_text(figures[key][i], key), ranks[key][i]) for key in COLUMNS),
+        )
+        for i, outcome in enumerate(outcomes)
+    )
+    return Table(title, header, rows)
+
+
+def _ranks(values: Sequence[float], key: str) -> list[int]:
+    """Mark the best and the second best; equals share a rank."""
+    sign = -1 if key in LOWER_IS_BETTER else 1
+    known = sorted({round(value, 6) for value in values if not math.isnan(value)}, key=lambda value: -sign * value)
+    places = {value: place + 1 for place, value in enumerate(known[:2])}
+    return [places.get(round(value, 6), 0) if not math.isnan(value) else 0 for value in values]
+
+
+def figure_text(figure: Figure, key: str) -> str:
+    """Write a figure with its interval."""
+    scale = 100 if RATIOS[key].unit == "%" else 1
+    if math.isnan(figure.value):
+        return "–"
+    return f"{scale * figure.value:.1f} [{scale * figure.low:.1f}, {scale * figure.high:.1f}]"
+
+
+def parameters_text(results: Results) -> str:
+    """Count the weights of encoder, Selector and diagnoser, in millions."""
+    networks, heads = [results.bundle.encoder], [results.bundle.selector]
+    if isinstance(results.bundle.diagnoser, HeadDiagnoser):
+        heads.append(results.bundle.diagnoser.head)
+    else:
+        networks.append(results.bundle.diagnoser.network)
+    counts = [count_weights(network) for network in networks]
+    if None in counts:
+        return "–"
+    return f"{(sum(filter(None, counts)) + sum(head.parameters for head in heads)) / 1e6:.1f} M"
+
+
+def ablation_table(results: Results) -> Table:
+    """DiCE without one of its stages, and what that costs."""
+    (full,) = results.of("ours")
+    header = ("Variant", "Frames per exam", *COLUMNS.values())
+    rows = []
+    for outcome in [full, *results.of("ablation")]:
+        cells = [Cell(outcome.method.name), Cell(f"{outcome.evaluation.figures['frames'].value:.1f}")]
+        for key in COLUMNS:
+            figure, reference = outcome.evaluation.figures[key], full.evaluation.figures[key]
+            delta = "" if outcome is full else f" ({_delta(figure.value - reference.value, key)})"
+            cells.append(Cell(figure_text(figure, key) + delta))
+        rows.append(tuple(cells))
+    return Table("Ablations", header, tuple(rows))
+
+
+def _delta(difference: float, key: str) -> str:
+    return f"{difference * (100 if RATIOS[key].unit == '%' else 1):+.1f}" if not math.isnan(difference) else "–"
+
+
+def consistency_table(results: Results) -> Table:
+    """How often neighbouring keyframes disagree, at five thresholds, and how soon labels switch."""
+    outcomes = [*results.of("fixed budget"), *results.of("ours", "ablation")]
+    thresholds = list(outcomes[0].evaluation.inconsistency)
+    header = (
+        "Method",
+        *(f"≤ {threshold} s: mean ± SD over exams (n), %" for threshold in thresholds),
+        "Switches",
+        "within 60 s, %",
+    )
+    rows = []
+    for outcome in outcomes:
+        cells = [Cell(outcome.method.name)]
+        for threshold in thresholds:
+            rate = outcome.evaluation.inconsistency[threshold]
+            shown = f"{100 * rate.mean.value:.1f} ± {100 * rate.spread:.1f} ({rate.mean.bottom:.0f})"
+            cells.append(Cell("–" if math.isnan(rate.mean.value) else shown))
+        short = outcome.evaluation.short_switches.value
+        cells.append(Cell(f"{len(outcome.evaluation.switches.switches):,}"))
+        cells.append(Cell("–" if math.isnan(short) else f"{100 * short:.1f}"))
+        rows.append(tuple(cells))
+    return Table("Temporal consistency", header, tuple(rows))
+
+
+def tests_table(comparison: Comparison, names: Mapping[str, str]) -> Table:
+    """DiCE against every other method on the same patients: differences, intervals, Wilcoxon, Holm."""
+    header = ("DiCE against", "Figure", "Difference", "95 % interval", "Patients", "p", "p (Holm)")
+    rows = []
+    for test in (*comparison.metrics, *comparison.inconsistency):
+        figure = f"inconsistency ≤ {test.figure} s" if test.figure.isdigit() else test.figure
+        rows.append(
+            (
+                Cell(names[test.other]),
+                Cell(figure),
+                Cell(_percent(test.difference)),
+                Cell(f"{_percent(test.low)} to {_percent(test.high)}"),
+                Cell(f"{test.n} ({test.nonzero} differ)"),
+                Cell(_chance(test, test.p)),
+                Cell(_chance(test, test.p_holm)),
+            )
+        )
+    return Table("Paired tests", header, tuple(rows))
+
+
+def _percent(value: float) -> str:
+    return "–" if math.isnan(value) else f"{100 * value:+.1f}"
+
+
+def _chance(test: PairedTest, p: float | None) -> str:
+    if p is None:
+        return test.how
+    return "< 0.001" if p < 0.001 else f"{p:.3f}"

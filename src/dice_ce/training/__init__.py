@@ -1,0 +1,1 @@
+"""Training: fine-tuned networks, heads, calibration, tuning. Needs the extra `train`."""

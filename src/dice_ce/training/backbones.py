@@ -1,0 +1,60 @@
+"""The paper's table of Selector backbones: the same head on the features of each encoder, scored on unseen cases."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from dice_ce.benchmark.frames import SelectorFigures, selector_figures
+from dice_ce.datasets.splits import SPLITS
+from dice_ce.encoder import Encoder
+from dice_ce.selector import score_vectors
+from dice_ce.taxonomy import Taxonomy
+from dice_ce.training.calibration import TAU_S, calibrated_selector
+from dice_ce.training.data import gather
+from dice_ce.training.heads import HeadConfig, balanced_weights, train_selector
+from dice_ce.training.run import TrainConfig, Watch, samples_of_split
+
+
+@dataclass(frozen=True)
+class BackboneRow:
+    """One line of the table."""
+
+    encoder: str
+    dim: int
+    megabytes: float | None
+    figures: SelectorFigures
+
+
+def compare_backbones(
+    paths: Sequence[Path], encoders: Sequence[Encoder], *, watch: Watch, head: HeadConfig | None = None
+) -> Iterator[BackboneRow]:
+    """Train a Selector on every encoder, with the threshold chosen on validation cases, and score the test cases."""
+    taxonomy = Taxonomy()
+    data = gather(paths, taxonomy.labels)
+    config = TrainConfig(views=0)
+    for encoder in encoders:
+        train, validation, test = (samples_of_split(data, split, encoder, taxonomy, config, watch) for split in SPLITS)
+        learned = train_selector(train, validation, head or config.head)
+        logits = learned.head(validation.vectors)[:, 0]
+        selector = calibrated_selector(learned.head, logits, validation.abnormal, balanced_weights(validation))
+        score = score_vectors(test.vectors, selector)
+        content = getattr(encoder, "content", None)
+        yield BackboneRow(
+            encoder.name,
+            encoder.dim,
+            round(len(content) / 1e6, 1) if content else None,
+            selector_figures(score, test.abnormal, test.case, TAU_S),
+        )
+
+
+def backbones_text(rows: Sequence[BackboneRow]) -> str:
+    """Write the table in Markdown, in the paper's columns."""
+    lines = ["| backbone | d | MB | accuracy | precision | recall | F1 | AUC |", "|---|---|---|---|---|---|---|---|"]
+    lines += [
+        f"| {row.encoder} | {row.dim} | {row.megabytes or '–'} | {row.figures.accuracy} | {row.figures.precision} | "
+        f"{row.figures.recall} | {row.figures.f1} | {row.figures.auc:.3f} |"
+        for row in rows
+    ]
+    return "\n".join(lines)

@@ -1,0 +1,148 @@
+"""The model card: what a bundle was trained on, how well it judges frames, how training went."""
+
+from __future__ import annotations
+
+import io
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from dice_ce import DISCLAIMER, __version__
+from dice_ce.datasets.csvfile import table_text
+from dice_ce.encoder import Encoder
+from dice_ce.errors import require
+from dice_ce.taxonomy import Taxonomy
+from dice_ce.training.data import TrainingData
+from dice_ce.training.heads import Trained
+from dice_ce.training.samples import EXAMS, Samples
+
+if TYPE_CHECKING:
+    from dice_ce.training.run import Figures
+
+LOG, CURVES = "training.csv", "curves.svg"
+
+
+@dataclass(frozen=True, eq=False)
+class Curves:
+    """How the training of both heads went."""
+
+    selector: Trained
+    diagnoser: Trained
+
+
+def attachments(curves: Curves) -> dict[str, bytes]:
+    """Make the log and the picture that the card refers to."""
+    parts = (("selector", curves.selector), ("diagnoser", curves.diagnoser))
+    rows = [
+        (part, line.epoch, line.training_loss, line.validation_loss) for part, trained in parts for line in trained.log
+    ]
+    log = table_text(("part", "epoch", "training_loss", "validation_loss"), rows)
+    return {LOG: log.encode(), CURVES: _draw(parts)}
+
+
+def _draw(parts: Sequence[tuple[str, Trained]]) -> bytes:
+    require("matplotlib", extra="train", purpose="drawing the training curves")
+    import matplotlib
+    from matplotlib.figure import Figure
+
+    figure = Figure(figsize=(9, 3), layout="constrained")
+    for axes, (part, trained) in zip(figure.subplots(1, len(parts)), parts, strict=True):
+        epochs = [line.epoch for line in trained.log]
+        axes.plot(epochs, [line.training_loss for line in trained.log], label="training (augmented)", color="#4c78a8")
+        axes.plot(epochs, [line.validation_loss for line in trained.log], label="validation", color="#f58518")
+        axes.axvline(trained.best, color="#999999", linestyle=":", label="kept")
+        axes.set(title=part, xlabel="epoch", ylabel="loss")
+        axes.spines[["top", "right"]].set_visible(False)
+        axes.legend(frameon=False, fontsize=8)
+    buffer = io.BytesIO()
+    # Without salt and date the same training gives the same bytes.
+    with matplotlib.rc_context({"svg.hashsalt": "dice-ce"}):
+        figure.savefig(buffer, format="svg", metadata={"Date": None})
+    return buffer.getvalue()
+
+
+def write_card(
+    name: str,
+    notes: str,
+    encoder: Encoder,
+    taxonomy: Taxonomy,
+    data: TrainingData,
+    parts: Mapping[str, Samples],
+    figures: Mapping[str, Figures],
+    curves: Curves,
+) -> str:
+    """Write the card in Markdown."""
+    sections = [
+        f"# Model card: `{name}`",
+        f"Trained with dice-ce {__version__}. **{DISCLAIMER}**",
+        f"Encoder: {encoder.name}, {encoder.dim}-d at {encoder.input_size} pixels, frozen "
+        f"(digest {encoder.digest[:12]}). Both heads are calibrated on validation cases.",
+        *([notes.strip()] if notes.strip() else []),
+        "## Training data\n\nFrames, and in how many cases:\n\n" + _data_table(taxonomy, data, parts),
+        "\n".join(_cases(parts, split) for split in ("validation", "test")),
+        *(f"## Single frames, {split} cases\n\n" + figures_text(part, taxonomy) for split, part in figures.items()),
+        f"## Training\n\n![curves]({CURVES})\n\nSelector: {_course(curves.selector)}. "
+        f"Diagnoser: {_course(curves.diagnoser)}. All epochs: {LOG}.",
+    ]
+    return "\n\n".join(sections) + "\n"
+
+
+def _cases(parts: Mapping[str, Samples], split: str) -> str:
+    cases = sorted(set(parts[split].case.tolist()))
+    return f"- {split} cases: {', '.join(cases) or 'none'}"
+
+
+def _course(trained: Trained) -> str:
+    kept = trained.log[trained.best]
+    return f"{len(trained.log)} epochs, kept epoch {kept.epoch} (validation loss {kept.validation_loss:.3f})"
+
+
+def _data_table(taxonomy: Taxonomy, data: TrainingData, parts: Mapping[str, Samples]) -> str:
+    lines = ["| label | train frames (cases) | validation | test |", "|---|---|---|---|"]
+    for label in taxonomy.labels:
+        cells = [_cell(data, parts, split, taxonomy.index(label), label) for split in ("train", "validation", "test")]
+        lines.append(f"| {label} | {' | '.join(cells)} |")
+    return "\n".join(lines)
+
+
+def _cell(data: TrainingData, parts: Mapping[str, Samples], split: str, column: int, label: str) -> str:
+    stills = [frame for frame in data.frames[split] if label in frame.labels]
+    exams = parts[split].source == EXAMS if split in parts else None
+    counted = len(stills) + (int(parts[split].labels[exams, column].sum()) if exams is not None else 0)
+    cases = {frame.case for frame in stills}
+    if exams is not None:
+        cases |= set(parts[split].case[exams & parts[split].labels[:, column]].tolist())
+    return f"{counted:,} ({len(cases)})" if counted else "–"
+
+
+def figures_text(figures: Figures, taxonomy: Taxonomy) -> str:
+    """Write the figures of one split as Markdown tables."""
+    lines = [
+        "| source | frames | abnormal | accuracy | precision | recall | F1 | AUC | balanced accuracy |",
+        "|---|---|---|---|---|---|---|---|---|",
+    ]
+    for source, row in figures.selector.items():
+        balanced = figures.balanced.get(source, "–")
+        lines.append(
+            f"| {source} | {row.frames:,} | {row.abnormal:,} | {row.accuracy} | {row.precision} | {row.recall} | "
+            f"{row.f1} | {row.auc:.3f} | {balanced} |"
+        )
+    lines += [
+        "",
+        f"Calibration error of the diagnoser: {figures.calibration:.3f}.",
+        "",
+        *_confusion_lines(figures, taxonomy),
+    ]
+    return "\n".join(lines)
+
+
+def _confusion_lines(figures: Figures, taxonomy: Taxonomy) -> list[str]:
+    present = [k for k in range(len(taxonomy)) if figures.confusion[k].any() or figures.confusion[:, k].any()]
+    short = {k: "".join(word[:4] + "." for word in taxonomy.labels[k].split()) for k in present}
+    lines = ["| true \\ said | " + " | ".join(short[k] for k in present) + " | recall |"]
+    lines.append("|---" * (len(present) + 2) + "|")
+    for k in present:
+        row = figures.confusion[k]
+        recall = f"{row[k] / row.sum():.2f}" if row.sum() else "–"
+        lines.append(f"| {taxonomy.labels[k]} | " + " | ".join(str(row[j]) for j in present) + f" | {recall} |")
+    return lines

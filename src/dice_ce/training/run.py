@@ -1,0 +1,209 @@
+"""`dice-ce train`: from data to a bundle, in the order of the paper: features, Selector, diagnoser, calibration."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Literal
+
+import numpy as np
+import numpy.typing as npt
+
+from dice_ce.benchmark.frames import (
+    Figure,
+    SelectorFigures,
+    balanced_accuracy,
+    calibration_error,
+    confusion,
+    selector_figures,
+)
+from dice_ce.bundle import Bundle, Settings, load_bundle, save_bundle
+from dice_ce.datasets.splits import SPLITS
+from dice_ce.diagnoser import NetworkDiagnoser, softmax
+from dice_ce.encoder import Encoder, OnnxEncoder
+from dice_ce.errors import InputError
+from dice_ce.exam import Image
+from dice_ce.extraction import Progress
+from dice_ce.files import cache_root
+from dice_ce.selector import Head, score_vectors
+from dice_ce.taxonomy import Taxonomy
+from dice_ce.training.augment import Augmentation, augment
+from dice_ce.training.calibration import TAU_S, best_temperature, calibrated_selector
+from dice_ce.training.card import Curves, attachments, write_card
+from dice_ce.training.data import TrainingData, gather
+from dice_ce.training.heads import HeadConfig, balanced_weights, train_diagnoser, train_selector
+from dice_ce.training.samples import NEAR, Samples, samples_of_exams, samples_of_stills
+
+DARK = 8
+"""Brightness up to which a pixel may lie outside the field of view."""
+Watch = Callable[[str], Progress]
+"""Gives a progress bar for a piece of work."""
+
+
+@dataclass(frozen=True)
+class TrainConfig:
+    """How to train; the encoder stays as it is."""
+
+    head: HeadConfig = field(default_factory=HeadConfig)
+    near: float = NEAR
+    """Seconds around a keyframe whose frames are taken to show what it shows."""
+    views: int = 3
+    """Augmented views of every training picture, besides the picture itself."""
+    diagnoser: Literal["head", "network"] = "head"
+    """A head on the features, or as in the paper a second network, fine-tuned from the encoder."""
+    steps: int = 1600
+    """Of fine-tuning that network."""
+
+
+@dataclass(frozen=True, eq=False)
+class Figures:
+    """How well a bundle judges single frames of one split."""
+
+    selector: dict[str, SelectorFigures]
+    """By source; `all` for everything."""
+    balanced: dict[str, Figure]
+    calibration: float
+    confusion: npt.NDArray[np.int64]
+
+
+def train(
+    paths: Sequence[Path],
+    out: Path,
+    *,
+    name: str,
+    encoder: Encoder,
+    notes: str = "",
+    taxonomy: Taxonomy = Taxonomy(),  # noqa: B008  frozen
+    config: TrainConfig = TrainConfig(),  # noqa: B008  frozen
+    watch: Watch,
+) -> tuple[Bundle, dict[str, Figures]]:
+    """Train Selector and diagnoser, calibrate them on validation cases, report on test cases, write a bundle.
+
+    `notes` go into the card: what the data is, its licences, what to beware of.
+    """
+    data = gather(paths, taxonomy.labels)
+    parts = {split: samples_of_split(data, split, encoder, taxonomy, config, watch) for split in SPLITS}
+    for split in ("train", "validation"):
+        if not len(parts[split]):
+            raise InputError(f"there are no frames in the split '{split}'; training needs train and validation cases")
+    learned = train_selector(parts["train"], parts["validation"], config.head)
+    selector = calibrate_selector(learned.head, parts["validation"])
+    told = train_diagnoser(parts["train"], parts["validation"], config.head)
+    second = None
+    if config.diagnoser == "network":
+        second = _second_network(data, parts["train"], encoder, taxonomy, config, out, watch)
+    held_out = {split: samples for split, samples in parts.items() if split != "train" and len(samples)}
+    logits = {split: _logits(samples, told.head, second, data) for split, samples in held_out.items()}
+    known = parts["validation"].labelled()
+    temperature = best_temperature(logits["validation"], known.labels, balanced_weights(known))
+    figures = {
+        split: judge(samples, selector, softmax(logits[split], temperature)) for split, samples in held_out.items()
+    }
+    curves = Curves(learned, told)
+    save_bundle(
+        out,
+        name=name,
+        taxonomy=taxonomy,
+        encoder=encoder,
+        selector=selector,
+        diagnoser=second or told.head,
+        temperature=temperature,
+        settings=Settings(tau_s=TAU_S),
+        card=write_card(name, notes, encoder, taxonomy, data, parts, figures, curves),
+        attachments=attachments(curves),
+    )
+    return load_bundle(out), figures
+
+
+def _second_network(
+    data: TrainingData,
+    samples: Samples,
+    encoder: Encoder,
+    taxonomy: Taxonomy,
+    config: TrainConfig,
+    out: Path,
+    watch: Watch,
+) -> OnnxEncoder:
+    from dice_ce.training.finetune import Recipe
+    from dice_ce.training.second import train_second_network
+
+    work = cache_root() / "training" / hashlib.sha256(str(out.resolve()).encode()).hexdigest()[:16]
+    recipe = Recipe(steps=config.steps, seed=config.head.seed)
+    # Views are for the heads; the network draws its own.
+    stills = samples[np.unique(np.char.add(samples.exam, samples.origin), return_index=True)[1]]
+    return train_second_network(
+        stills, data.exams, encoder, taxonomy, work, recipe=recipe, progress=watch("fine-tuning the diagnoser")
+    )
+
+
+def _logits(samples: Samples, head: Head, second: OnnxEncoder | None, data: TrainingData) -> npt.NDArray[np.float32]:
+    """Return the diagnoser's logits of the samples that have a label."""
+    known = samples.labelled()
+    if second is None:
+        return head(known.vectors)
+    from dice_ce.training.second import pictures_of
+
+    return NetworkDiagnoser(second).logits(pictures_of(known, data.exams, second))
+
+
+def samples_of_split(
+    data: TrainingData,
+    split: str,
+    encoder: Encoder,
+    taxonomy: Taxonomy,
+    config: TrainConfig,
+    watch: Watch,
+) -> Samples:
+    """Encode one split; training pictures also in augmented views."""
+    parts = [samples_of_stills((), encoder, taxonomy)]
+    stills = data.frames[split]
+    if stills:
+        parts.append(samples_of_stills(stills, encoder, taxonomy, progress=watch(f"encoding {split} frames")))
+    for view in range(config.views if split == "train" and stills else 0):
+        bar = watch(f"encoding view {view + 1} of {config.views}")
+        parts.append(
+            samples_of_stills(stills, encoder, taxonomy, change=other_view, variant=f"view {view}", progress=bar)
+        )
+    for dataset in data.datasets:
+        if any(row.split == split for row in dataset.exams):
+            bar = watch(f"exams of {split}")
+            parts.append(samples_of_exams(dataset.of(split), encoder, taxonomy, near=config.near, progress=bar))
+    return Samples.join(parts)
+
+
+def other_view(picture: Image, chance: np.random.Generator) -> Image:
+    """Show a picture as another capsule might have seen it."""
+    window = (picture.max(axis=2) > DARK).astype(np.uint8)
+    return augment(picture, window, len(picture), chance, Augmentation())
+
+
+def calibrate_selector(head: Head, validation: Samples) -> Head:
+    """Shift and scale the Selector so that a score of 0.5 reaches the wanted recall on validation frames."""
+    logits = head(validation.vectors)[:, 0]
+    return calibrated_selector(head, logits, validation.abnormal, balanced_weights(validation))
+
+
+def judge(samples: Samples, selector: Head, distributions: npt.NDArray[np.float32]) -> Figures:
+    """Report on frames that nothing was trained on, source by source; distributions are of the labelled ones."""
+    score = score_vectors(samples.vectors, selector)
+    sources = {"all": np.ones(len(samples), np.bool_)}
+    sources |= {str(source): samples.source == source for source in np.unique(samples.source)}
+    known = samples.labelled()
+    said = distributions.argmax(axis=1)
+    right = known.labels[np.arange(len(known)), said]
+    of_source = {source: (known.source == source) | (source == "all") for source in sources}
+    return Figures(
+        {
+            source: selector_figures(score[rows], samples.abnormal[rows], samples.case[rows], TAU_S)
+            for source, rows in sources.items()
+        },
+        {
+            source: balanced_accuracy(said[rows], known.labels[rows], known.case[rows])
+            for source, rows in of_source.items()
+            if rows.any()
+        },
+        calibration_error(distributions.max(axis=1), right),
+        confusion(said, known.labels, known.labels.shape[1]),
+    )

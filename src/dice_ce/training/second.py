@@ -1,0 +1,89 @@
+"""The diagnoser as in the paper: a second network, fine-tuned from the encoder, that looks at candidate frames only."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
+
+import numpy as np
+
+from dice_ce.datasets.folder import ExamRow
+from dice_ce.datasets.tables import LabelledFrame
+from dice_ce.encoder import Encoder, OnnxEncoder
+from dice_ce.errors import EncoderError
+from dice_ce.exam import Image
+from dice_ce.extraction import Progress
+from dice_ce.stills import read_stills
+from dice_ce.taxonomy import Taxonomy
+from dice_ce.training.examples import make_examples
+from dice_ce.training.finetune import Recipe, finetune
+from dice_ce.training.network import CLASSES, SELECTOR, export_network, read_network
+from dice_ce.training.pictures import Pictures, joined, read_exam_pictures, read_pictures
+from dice_ce.training.samples import Samples
+
+FROZEN = 15
+"""Convolutions that stay as they are: the first five stages of EfficientNet-Lite, which see edges and colours."""
+
+
+def train_second_network(
+    samples: Samples,
+    rows: Mapping[str, ExamRow],
+    encoder: Encoder,
+    taxonomy: Taxonomy,
+    work: Path,
+    *,
+    recipe: Recipe,
+    frozen: int = FROZEN,
+    progress: Progress | None = None,
+) -> OnnxEncoder:
+    """Fine-tune on the pictures behind the samples; the state in `work` is taken up after an interruption."""
+    if not isinstance(encoder, OnnxEncoder):
+        raise EncoderError(f"{encoder.name}: export the encoder to ONNX first: dice-ce encoder export")
+    known = samples.labelled()
+    pictures = joined(list(_pictures(known, rows, encoder.input_size)))
+    examples = make_examples(pictures, _frames(known, taxonomy), taxonomy)
+    network = read_network(encoder.content, {SELECTOR: 1, CLASSES: len(taxonomy)}, frozen=frozen, seed=recipe.seed)
+    tuned, _ = finetune(network, examples, recipe, checkpoint=work / "diagnoser.pt", progress=progress)
+    target = work / "diagnoser.onnx"
+    export_network(tuned, target, name=f"{encoder.name}-diagnoser", logits=CLASSES)
+    return OnnxEncoder.open(target)
+
+
+def _frames(samples: Samples, taxonomy: Taxonomy) -> list[LabelledFrame]:
+    """Describe the samples as labelled frames."""
+    return [
+        LabelledFrame(Path(origin), str(source), str(case), None, tuple(np.array(taxonomy.labels)[row].tolist()), ())
+        for origin, source, case, row in zip(samples.origin, samples.source, samples.case, samples.labels, strict=True)
+    ]
+
+
+def _pictures(samples: Samples, rows: Mapping[str, ExamRow], size: int) -> Iterator[Pictures]:
+    """Read the pictures of the samples, in their order: runs of stills, and runs of frames of one exam."""
+    for exam, part in _runs(samples):
+        if exam:
+            yield read_exam_pictures(rows[exam].video, part.origin.astype(np.int64).tolist(), size)
+        else:
+            stills = [
+                LabelledFrame(Path(origin), str(source), str(case), None, (), ())
+                for origin, source, case in zip(part.origin, part.source, part.case, strict=True)
+            ]
+            yield read_pictures(stills, size)
+
+
+def _runs(samples: Samples) -> Iterator[tuple[str, Samples]]:
+    borders = np.flatnonzero(samples.exam[1:] != samples.exam[:-1]) + 1
+    for part in np.split(np.arange(len(samples)), borders):
+        if len(part):
+            yield str(samples.exam[part[0]]), samples[part]
+
+
+def pictures_of(samples: Samples, rows: Mapping[str, ExamRow], network: Encoder) -> Iterator[Image]:
+    """Yield the pictures of the samples as the network will see them."""
+    for exam_id, part in _runs(samples):
+        if exam_id:
+            with rows[exam_id].open() as exam:
+                ordinals: Sequence[int] = part.origin.astype(np.int64).tolist()
+                yield from (picture for _, picture in exam.images(ordinals, size=network.input_size))
+        else:
+            paths = [Path(origin) for origin in part.origin]
+            yield from (picture for _, picture in read_stills(paths, network.input_size, network.resize))

@@ -1,0 +1,219 @@
+"""Choosing thresholds and the weaver's granularity on validation exams; every method gets the same number of trials."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from functools import reduce
+from operator import add
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from dice_ce.baselines import BUDGET, build_baseline
+from dice_ce.benchmark.match import Selections, Targets
+from dice_ce.benchmark.methods import Prepared, prepare, run_baseline, run_converger
+from dice_ce.benchmark.metrics import RATIOS, Counts, count_exam
+from dice_ce.bundle import Bundle, Settings
+from dice_ce.converger import ConvergerConfig
+from dice_ce.datasets.csvfile import table_text
+from dice_ce.datasets.folder import Dataset
+from dice_ce.datasets.tables import Annotation
+from dice_ce.extraction import Progress
+from dice_ce.files import write_atomically
+from dice_ce.taxonomy import Taxonomy
+from dice_ce.weaver import WeaverConfig, weave
+
+TRIALS = 200
+PER_WEAVING = 5
+"""Trials that share one weaving of the candidates, which is what costs time."""
+MOST_ITEMS = 32.0
+"""Items per exam, on average, that a summary may have: the budget of the baselines."""
+
+SELECTOR_SPACE = {"tau_s": (0.4, 0.5, 0.6, 0.7, 0.8)}
+WEAVER_SPACE: Mapping[str, Sequence[Any]] = {
+    "coarse_minutes": (10.0, 20.0, 30.0, 45.0),
+    "alpha_coarse": (0.2, 0.35, 0.5),
+    "alpha_fine": (0.4, 0.5, 0.6, 0.8),
+    "delta_fine": (0.15, 0.2, 0.25, 0.3, 0.35, 0.4, 0.5),
+    "max_span": (None, 300.0),
+}
+CONVERGER_SPACE: Mapping[str, Sequence[Any]] = {
+    "tau_agree": (0.1, 0.2, 0.3, 0.4, 0.5, 0.6),
+    "tau_min": (0.3, 0.4, 0.5, 0.6, 0.7, 0.8, 0.9),
+    "least_support": (1, 2, 3),
+}
+BASELINE_SPACES: Mapping[str, Mapping[str, Sequence[Any]]] = {
+    "uniform": {},
+    "random": {},
+    "top-score": {},
+    "aks": {"peak_gap": tuple(np.round(np.arange(0.1, 0.95, 0.05), 2).tolist()), "depth": (2, 3, 4, 5)},
+    "vilamp": {"alike": tuple(np.round(np.arange(0.5, 0.99, 0.02), 2).tolist()), "floor": (None, 0.5, 0.7)},
+}
+
+
+@dataclass(frozen=True)
+class Trial:
+    """One try: what was set, and what came out on validation exams."""
+
+    settings: dict[str, Any]
+    ldr: float
+    sensitivity: float
+    redundancy_window: float
+    items: float
+    """Per exam, on average."""
+
+    @property
+    def rank(self) -> tuple[bool, float, float, float]:
+        """The better, the larger: within the budget, then LDR, then sensitivity, then little redundancy."""
+        return self.items <= MOST_ITEMS, self.ldr, self.sensitivity, -self.redundancy_window
+
+
+@dataclass(frozen=True)
+class Tuned:
+    """The best trial, and all of them."""
+
+    best: Trial
+    trials: tuple[Trial, ...]
+
+
+class Scorer:
+    """Scores selections of the validation exams; the truth is prepared once."""
+
+    def __init__(self, exams: Sequence[Prepared], annotations: Mapping[str, Annotation], taxonomy: Taxonomy) -> None:
+        self.exams, self.taxonomy = exams, taxonomy
+        self._targets = [Targets.of(annotations[exam.exam_id].findings, taxonomy) for exam in exams]
+
+    def trial(self, settings: dict[str, Any], selections: Sequence[Selections]) -> Trial:
+        """Count what some settings found."""
+        counts = [
+            count_exam(targets, chosen, self.taxonomy.normal)
+            for targets, chosen in zip(self._targets, selections, strict=True)
+        ]
+        total = [reduce(add, counts, Counts())]
+        values = {name: RATIOS[name].of(total) for name in ("ldr", "sensitivity", "redundancy_window", "frames")}
+        known = {name: 0.0 if np.isnan(value) else round(value, 6) for name, value in values.items()}
+        return Trial(settings, known["ldr"], known["sensitivity"], known["redundancy_window"], known["frames"])
+
+
+def draw(space: Mapping[str, Sequence[Any]], chance: np.random.Generator) -> dict[str, Any]:
+    """Draw one value of everything."""
+    return {name: values[int(chance.integers(len(values)))] for name, values in space.items()}
+
+
+def tune_dice(
+    scorer: Scorer, start: Settings, *, trials: int = TRIALS, seed: int = 0, progress: Progress | None = None
+) -> tuple[Settings, Tuned]:
+    """Search at random, starting with what the bundle has; return the best settings."""
+    chance = np.random.default_rng(seed)
+    tried: list[Trial] = []
+    known: list[Settings] = []
+    while len(tried) < trials:
+        is_first = not tried
+        tau_s = start.tau_s if is_first else draw(SELECTOR_SPACE, chance)["tau_s"]
+        weaver = start.weaver if is_first else replace(start.weaver, **draw(WEAVER_SPACE, chance))
+        woven = [_woven(exam, tau_s, weaver) for exam in scorer.exams]
+        for turn in range(min(PER_WEAVING, trials - len(tried))):
+            converger = start.converger
+            if not (is_first and turn == 0):
+                converger = ConvergerConfig(**draw(CONVERGER_SPACE, chance))
+            settings = Settings(tau_s, weaver, converger)
+            chosen = [run_converger(*parts, scorer.taxonomy.normal, converger) for parts in woven]
+            known.append(settings)
+            tried.append(scorer.trial(describe(settings), chosen))
+            if progress:
+                progress(len(tried), trials)
+    best = max(range(trials), key=lambda i: (tried[i].rank, -i))
+    return known[best], Tuned(tried[best], tuple(tried))
+
+
+def _woven(exam: Prepared, tau_s: float, weaver: WeaverConfig) -> tuple[Any, Any, Any]:
+    candidates, distributions = exam.candidates(tau_s)
+    return candidates, weave(candidates, weaver), distributions
+
+
+def describe(settings: Settings) -> dict[str, Any]:
+    """Name the tuned values of some settings."""
+    return {
+        "tau_s": settings.tau_s,
+        **{name: getattr(settings.weaver, name) for name in WEAVER_SPACE},
+        **{name: getattr(settings.converger, name) for name in CONVERGER_SPACE},
+    }
+
+
+def tune_baseline(
+    scorer: Scorer,
+    name: str,
+    *,
+    tau_s: float,
+    budget: int = BUDGET,
+    trials: int = TRIALS,
+    seed: int = 0,
+    progress: Progress | None = None,
+) -> Tuned:
+    """Search a baseline's settings in as many trials as DiCE had; what was drawn before is not computed again."""
+    space: Mapping[str, Sequence[Any]] = {**SELECTOR_SPACE, **BASELINE_SPACES[name]}
+    chance = np.random.default_rng(seed)
+    seen: dict[str, Trial] = {}
+    tried: list[Trial] = []
+    for turn in range(trials):
+        settings = {"tau_s": tau_s} if turn == 0 else draw(space, chance)
+        key = repr(settings)
+        if key not in seen:
+            seen[key] = scorer.trial(settings, _run(scorer, name, settings, budget))
+        tried.append(seen[key])
+        if progress:
+            progress(turn + 1, trials)
+    return Tuned(max(tried, key=lambda trial: trial.rank), tuple(tried))
+
+
+def _run(scorer: Scorer, name: str, settings: Mapping[str, Any], budget: int) -> list[Selections]:
+    rule = build_baseline(name, {key: value for key, value in settings.items() if key != "tau_s"})
+    return [run_baseline(exam, rule, settings["tau_s"], budget=budget) for exam in scorer.exams]
+
+
+def tune_all(
+    dataset: Dataset, bundle: Bundle, *, trials: int = TRIALS, seed: int = 0, watch: Callable[[str], Progress]
+) -> tuple[Settings, dict[str, Tuned]]:
+    """Tune DiCE and every baseline on the exams of one split; return DiCE's settings and all results by method."""
+    exams = [prepare(row, bundle, progress=watch(f"preparing {row.exam_id}")) for row in dataset.exams]
+    scorer = Scorer(exams, dataset.annotations, bundle.taxonomy)
+    settings, dice = tune_dice(scorer, bundle.settings, trials=trials, seed=seed, progress=watch("trials of dice"))
+    tuned = {"dice": dice}
+    for name in BASELINE_SPACES:
+        bar = watch(f"trials of {name}")
+        tuned[name] = tune_baseline(scorer, name, tau_s=settings.tau_s, trials=trials, seed=seed, progress=bar)
+    return settings, tuned
+
+
+def tuned_text(tuned: Mapping[str, Tuned], trials: int) -> str:
+    """Write the best trial of every method as a table."""
+    lines = [f"best of {trials} trials each", f"{'method':<12}{'LDR':>8}{'sensitivity':>13}{'items':>8}  settings"]
+    for name, result in tuned.items():
+        best = result.best
+        shown = ", ".join(f"{key}={value}" for key, value in best.settings.items())
+        lines.append(f"{name:<12}{best.ldr:>8.3f}{best.sensitivity:>13.3f}{best.items:>8.1f}  {shown}")
+    return "\n".join(lines)
+
+
+def tuned_note(dataset: Dataset, tuned: Mapping[str, Tuned], trials: int) -> str:
+    """Write for the model card how the settings came about."""
+    best = tuned["dice"].best
+    shown = ", ".join(f"{key} {value}" for key, value in best.settings.items())
+    return (
+        f"Chosen in {trials} trials on {len(dataset.exams)} exams of '{dataset.folder.name}': LDR "
+        f"{best.ldr:.3f}, sensitivity {best.sensitivity:.3f}, {best.items:.1f} items per exam there. {shown}."
+    )
+
+
+def write_trials(target: Path, tuned: Mapping[str, Tuned]) -> None:
+    """Write all trials of all methods as a CSV."""
+    rows = [
+        (name, i, trial.ldr, trial.sensitivity, trial.redundancy_window, trial.items, json.dumps(trial.settings))
+        for name, result in tuned.items()
+        for i, trial in enumerate(result.trials)
+    ]
+    header = ("method", "trial", "ldr", "sensitivity", "redundancy_window", "items", "settings")
+    write_atomically(target, table_text(header, rows).encode())

@@ -1,0 +1,184 @@
+"""Tuning on validation exams, and the benchmark of all methods, on tiny exams with a random bundle."""
+
+import json
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from dice_ce.benchmark.methods import judgments, keyframes, prepare, run_baseline, run_dice
+from dice_ce.benchmark.run import choose, methods
+from dice_ce.bundle import Bundle, Settings, load_bundle, save_bundle
+from dice_ce.cli import main
+from dice_ce.converger import ConvergerConfig
+from dice_ce.datasets.folder import load_dataset
+from dice_ce.encoder import OnnxEncoder
+from dice_ce.errors import UsageError
+from dice_ce.pipeline import summarize
+from dice_ce.taxonomy import Taxonomy
+from dice_ce.training.tuning import BASELINE_SPACES, Scorer, Trial, tune_baseline, tune_dice
+from tests.material import moving_dots, tiny_head, write_tiny_encoder, write_video
+
+
+@pytest.fixture
+def bundle_folder(tmp_path: Path) -> Path:
+    """A bundle with random heads that call about half of all frames abnormal."""
+    encoder = OnnxEncoder.open(write_tiny_encoder(tmp_path / "tiny.onnx"))
+    save_bundle(
+        tmp_path / "bundle",
+        name="tiny",
+        taxonomy=Taxonomy(),
+        encoder=encoder,
+        selector=tiny_head(encoder.dim, 1),
+        diagnoser=tiny_head(encoder.dim, 12, seed=1),
+        temperature=1.0,
+        settings=Settings(tau_s=0.4),
+        card="# tiny\n",
+    )
+    return tmp_path / "bundle"
+
+
+@pytest.fixture
+def dataset(tmp_path: Path) -> Path:
+    """Four exams of eighty frames, one every ten seconds."""
+    folder = tmp_path / "data"
+    folder.mkdir()
+    splits = {"a": "validation", "b": "validation", "c": "test", "d": "test"}
+    for seed, name in enumerate(splits):
+        write_video(folder / f"{name}.mp4", moving_dots(80, seed=seed))
+    rows = "".join(f"{name},p{name},{split},{name}.mp4,1/10\n" for name, split in splits.items())
+    (folder / "exams.csv").write_text("exam_id,patient_id,split,video,exam_fps\n" + rows)
+    findings = "a,1,100,ulcer\na,2,600,polyp\nb,1,300,hematocele\nc,1,200,erosion\nd,1,700,polyp\nd,2,100,ulcer\n"
+    (folder / "findings.csv").write_text("exam_id,finding_id,seconds,label\n" + findings)
+    return folder
+
+
+@pytest.fixture
+def scorer(dataset: Path, bundle_folder: Path) -> Scorer:
+    bundle = load_bundle(bundle_folder)
+    data = load_dataset(dataset).of("validation")
+    return Scorer([prepare(row, bundle) for row in data.exams], data.annotations, bundle.taxonomy)
+
+
+def test_dice_on_prepared_exams_is_the_pipeline(dataset: Path, bundle_folder: Path) -> None:
+    bundle = load_bundle(bundle_folder)
+    row = load_dataset(dataset).exams[0]
+    chosen = run_dice(prepare(row, bundle), bundle.taxonomy, bundle.settings)
+    with row.open() as exam:
+        summary = summarize(exam, bundle=bundle, gate=None)
+    assert [(item.keyframe.frame, item.label) for item in summary.items] == [
+        (frame, bundle.taxonomy.labels[label]) for frame, label in zip(chosen.frames, chosen.labels, strict=True)
+    ]
+
+
+def test_a_baseline_labels_each_frame_on_its_own(scorer: Scorer) -> None:
+    exam = scorer.exams[0]
+    chosen = run_baseline(exam, lambda pool, budget: np.array([0, 3]), 0.0)
+    assert chosen.frames.tolist() == [0, 3]
+    np.testing.assert_array_equal(chosen.labels, exam.distributions[[0, 3]].argmax(axis=1))
+    other = np.eye(12, dtype=np.float32)[np.arange(80) % 12]
+    said = run_baseline(exam, lambda pool, budget: np.array([0, 3]), 0.0, distributions=other)
+    assert said.labels.tolist() == [0, 3]
+
+
+def test_trials_are_ranked_by_budget_then_detection_then_sensitivity_then_redundancy() -> None:
+    def trial(ldr: float, sensitivity: float = 0.5, redundancy: float = 0.5, items: float = 10.0) -> Trial:
+        return Trial({}, ldr, sensitivity, redundancy, items)
+
+    worst_to_best = [
+        trial(1.0, items=33.0),
+        trial(0.2),
+        trial(0.4, 0.5),
+        trial(0.4, 0.6, 0.9),
+        trial(0.4, 0.6, 0.8, items=32.0),
+    ]
+    assert sorted(worst_to_best[::-1], key=lambda one: one.rank) == worst_to_best
+
+
+def test_tuning_dice_never_ends_below_where_it_started_and_repeats_itself(scorer: Scorer) -> None:
+    start = Settings(tau_s=0.4)
+    settings, tuned = tune_dice(scorer, start, trials=12)
+    assert len(tuned.trials) == 12
+    assert tuned.best.rank >= tuned.trials[0].rank
+    assert tuned.best.rank == max(trial.rank for trial in tuned.trials)
+    again, same = tune_dice(scorer, start, trials=12)
+    assert (again, same) == (settings, tuned)
+    chosen = [run_dice(exam, scorer.taxonomy, settings) for exam in scorer.exams]
+    assert scorer.trial(tuned.best.settings, chosen) == tuned.best
+
+
+@pytest.mark.parametrize("name", BASELINE_SPACES)
+def test_every_baseline_gets_as_many_trials(scorer: Scorer, name: str) -> None:
+    tuned = tune_baseline(scorer, name, tau_s=0.4, trials=7)
+    assert len(tuned.trials) == 7
+    assert tuned.best.rank == max(trial.rank for trial in tuned.trials)
+
+
+def test_tuning_writes_a_bundle_with_settings_of_all_methods(
+    dataset: Path, bundle_folder: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    out, log = tmp_path / "tuned", tmp_path / "trials.csv"
+    arguments = ["tune", "--data", str(dataset), "--bundle", str(bundle_folder), "--trials", "6"]
+    assert main([*arguments, "--out", str(out), "--log", str(log)]) == 0
+    printed = capsys.readouterr().out
+    assert "best of 6 trials each" in printed
+    tuned = load_bundle(out)
+    assert set(tuned.baselines) == set(BASELINE_SPACES)
+    assert "## Settings\n\nChosen in 6 trials on 2 exams of 'data'" in tuned.card
+    assert len(log.read_text().splitlines()) == 1 + 6 * (1 + len(BASELINE_SPACES))
+    assert main([*arguments, "--out", str(out)]) == 0
+    assert load_bundle(out).card.count("## Settings") == 1
+
+
+def test_thresholds_are_never_chosen_on_test_exams(
+    dataset: Path, bundle_folder: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main(["tune", "--data", str(dataset), "--bundle", str(bundle_folder), "--split", "test"]) == 2
+    assert "never chosen on test exams" in capsys.readouterr().err
+
+
+def test_the_benchmark_writes_tables_and_what_evaluate_reads(
+    dataset: Path, bundle_folder: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    out = tmp_path / "results"
+    arguments = ["benchmark", "--data", str(dataset), "--bundle", str(bundle_folder), "--out", str(out), "--json"]
+    assert main(arguments) == 0
+    figures = json.loads(capsys.readouterr().out)["figures"]
+    assert set(figures) == set(methods(load_bundle(bundle_folder)))
+    for name in ("main", "raw-video", "ablation", "consistency", "tests"):
+        for kind in ("md", "csv", "tex"):
+            assert (out / "tables" / f"{name}.{kind}").stat().st_size > 50
+    page = (out / "results.md").read_text()
+    for picture in ("figures.png", "inconsistency.png", "switches.png"):
+        assert picture in page
+        assert (out / picture).read_bytes().startswith(b"\x89PNG")
+    for method in ("dice", "aks", "uniform-raw"):
+        prediction = str(out / "predictions" / f"{method}.csv")
+        assert main(["evaluate", "--pred", prediction, "--truth", str(dataset), "--split", "test", "--json"]) == 0
+        scored = json.loads(capsys.readouterr().out)["methods"][0]["figures"]
+        assert scored["ldr"] == figures[method]["ldr"]
+        assert scored["redundancy"] == figures[method]["redundancy"]
+
+
+def test_methods_are_chosen_by_name_and_dice_is_always_there(bundle_folder: Path) -> None:
+    known = methods(load_bundle(bundle_folder))
+    assert [method.key for method in choose(known, ["aks", "uniform-raw"])] == ["dice", "uniform-raw", "aks"]
+    with pytest.raises(UsageError, match="no method 'akz'"):
+        choose(known, ["akz"])
+
+
+def test_tuned_settings_of_baselines_reach_the_benchmark(bundle_folder: Path) -> None:
+    bundle: Bundle = replace(load_bundle(bundle_folder), baselines={"aks": {"tau_s": 0.7, "depth": 3}})
+    known = methods(bundle)
+    assert known["aks"].settings == {"tau_s": 0.7, "depth": 3, "budget": 32}
+    assert known["aks-raw"].settings == {"depth": 3, "budget": 32}
+
+
+def test_keyframes_of_dropped_contexts_are_not_selected(scorer: Scorer) -> None:
+    for tau_min in (0.0, 1.0):
+        settings = Settings(tau_s=0.4, converger=ConvergerConfig(0.3, tau_min))
+        candidates, judged = judgments(scorer.exams[0], scorer.taxonomy, settings)
+        kept = sum(judgment.verdict == "kept" for judgment in judged)
+        assert len(keyframes(candidates, judged)) == kept
+        assert (kept == 0) == (tau_min == 1.0)
