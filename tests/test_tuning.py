@@ -1,6 +1,8 @@
 """Tuning on validation exams, and the benchmark of all methods, on tiny exams with a random bundle."""
 
+import itertools
 import json
+from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 
@@ -8,11 +10,11 @@ import numpy as np
 import pytest
 
 from dice_ce.benchmark.methods import judgments, keyframes, prepare, run_baseline, run_dice
-from dice_ce.benchmark.run import choose, methods
+from dice_ce.benchmark.run import choose, methods, run_benchmark
 from dice_ce.bundle import Bundle, Settings, load_bundle, save_bundle
 from dice_ce.cli import main
 from dice_ce.converger import ConvergerConfig
-from dice_ce.datasets.folder import load_dataset
+from dice_ce.datasets.folder import ExamRow, load_dataset
 from dice_ce.encoder import OnnxEncoder
 from dice_ce.errors import UsageError
 from dice_ce.pipeline import summarize
@@ -77,9 +79,31 @@ def test_a_baseline_labels_each_frame_on_its_own(scorer: Scorer) -> None:
     chosen = run_baseline(exam, lambda pool, budget: np.array([0, 3]), 0.0)
     assert chosen.frames.tolist() == [0, 3]
     np.testing.assert_array_equal(chosen.labels, exam.distributions[[0, 3]].argmax(axis=1))
-    other = np.eye(12, dtype=np.float32)[np.arange(80) % 12]
-    said = run_baseline(exam, lambda pool, budget: np.array([0, 3]), 0.0, distributions=other)
-    assert said.labels.tolist() == [0, 3]
+
+
+def test_another_diagnoser_labels_what_the_baselines_chose_and_leaves_dice_alone(
+    dataset: Path, bundle_folder: Path, tmp_path: Path
+) -> None:
+    asked: list[list[int]] = []
+
+    def labeller(row: ExamRow, frames: Sequence[int]) -> dict[int, int]:
+        asked.append(list(frames))
+        return {frame: frame % 3 for frame in frames}
+
+    data, bundle = load_dataset(dataset).of("test"), load_bundle(bundle_folder)
+    bars = lambda label: lambda done, total: None  # noqa: E731
+    plain = run_benchmark(data, bundle, tmp_path / "a", wanted=["aks", "uniform-raw"], watch=bars)
+    other = run_benchmark(
+        data, bundle, tmp_path / "b", wanted=["aks", "uniform-raw"], labeller=("thirds", labeller), watch=bars
+    )
+    assert other.diagnoser == "thirds"
+    assert all(len(frames) == len(set(frames)) for frames in asked)
+    for before, after in zip(plain.outcomes, other.outcomes, strict=True):
+        for exam_id, chosen in after.selections.items():
+            np.testing.assert_array_equal(chosen.frames, before.selections[exam_id].frames)
+            is_dice = after.method.key == "dice"
+            expected = before.selections[exam_id].labels if is_dice else chosen.frames % 3
+            np.testing.assert_array_equal(chosen.labels, expected)
 
 
 def test_trials_are_ranked_by_budget_then_detection_then_sensitivity_then_redundancy() -> None:
@@ -93,7 +117,7 @@ def test_trials_are_ranked_by_budget_then_detection_then_sensitivity_then_redund
         trial(0.4, 0.6, 0.9),
         trial(0.4, 0.6, 0.8, items=32.0),
     ]
-    assert sorted(worst_to_best[::-1], key=lambda one: one.rank) == worst_to_best
+    assert all(worse.rank < better.rank for worse, better in itertools.pairwise(worst_to_best))
 
 
 def test_tuning_dice_never_ends_below_where_it_started_and_repeats_itself(scorer: Scorer) -> None:

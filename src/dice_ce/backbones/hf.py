@@ -115,10 +115,10 @@ def load_hf(spec: str) -> TransformersEncoder:
         require(package, extra="hf", purpose=f"the encoder {spec}")
         for package in ("torch", "transformers", "huggingface_hub")
     )
-    with _quiet("transformers", "huggingface_hub"), _without_progress_bars(transformers, hub):
+    with quiet("transformers", "huggingface_hub"), without_progress_bars(transformers, hub):
         # The weights come second: nobody should wait for gigabytes to hear that the model is not supported.
-        family = _find_family(spec, _fetch(hub, spec, CONFIG_FILES))
-        folder = _fetch(hub, spec, CONFIG_FILES + WEIGHT_FILES)
+        family = _find_family(spec, fetch(hub, spec, CONFIG_FILES))
+        folder = fetch(hub, spec, CONFIG_FILES + WEIGHT_FILES)
         tower = _load_tower(torch, transformers, spec, folder)
     preprocessing = _read_preprocessing(folder, family, tower.config.image_size)
     network = _wrap(torch, tower, preprocessing, family.options)
@@ -133,7 +133,7 @@ def load_hf(spec: str) -> TransformersEncoder:
 
 
 @contextmanager
-def _quiet(*loggers: str) -> Iterator[None]:
+def quiet(*loggers: str) -> Iterator[None]:
     """Keep advice and reports off the terminal: what matters is raised."""
     levels = {logging.getLogger(name): logging.getLogger(name).level for name in loggers}
     with warnings.catch_warnings():
@@ -148,7 +148,7 @@ def _quiet(*loggers: str) -> Iterator[None]:
 
 
 @contextmanager
-def _without_progress_bars(transformers: ModuleType, hub: ModuleType) -> Iterator[None]:
+def without_progress_bars(transformers: ModuleType, hub: ModuleType) -> Iterator[None]:
     bars = transformers.utils.logging
     had_bars, had_hub_bars = bars.is_progress_bar_enabled(), not hub.utils.are_progress_bars_disabled()
     bars.disable_progress_bar()
@@ -159,7 +159,7 @@ def _without_progress_bars(transformers: ModuleType, hub: ModuleType) -> Iterato
         (hub.utils.enable_progress_bars if had_hub_bars else hub.utils.disable_progress_bars)()
 
 
-def _fetch(hub: ModuleType, spec: str, patterns: tuple[str, ...]) -> Path:
+def fetch(hub: ModuleType, spec: str, patterns: tuple[str, ...]) -> Path:
     """Return the model's folder, with these files in it if the hub or its cache on this machine has them.
 
     Loading from a folder even what the hub holds keeps to files of one revision, never touches pickled weights, and
@@ -173,26 +173,26 @@ def _fetch(hub: ModuleType, spec: str, patterns: tuple[str, ...]) -> Path:
         licence = f"accept its licence at https://huggingface.co/{spec} and run 'hf auth login', or "
         is_gated = isinstance(error, hub.errors.GatedRepoError)
         raise EncoderError(
-            f"{spec}: the weights are not on this machine and cannot be downloaded ({_reason(error)}); "
+            f"{spec}: the weights are not on this machine and cannot be downloaded ({reason(error)}); "
             f"{licence if is_gated else ''}where there is access run "
             f"'hf download {spec} --local-dir DIR' and give the folder DIR instead"
         ) from error
 
 
-def _reason(error: Exception) -> str:
+def reason(error: Exception) -> str:
     return next((line.strip() for line in str(error).splitlines() if line.strip()), type(error).__name__)
 
 
-def _read_json(path: Path) -> dict[str, Any]:
+def read_json(path: Path) -> dict[str, Any]:
     """Read a JSON object; a file that does not exist says nothing."""
     try:
         return dict(json.loads(path.read_bytes())) if path.is_file() else {}
     except (OSError, TypeError, ValueError) as error:
-        raise EncoderError(f"{path}: not a JSON object ({_reason(error)}); download it again") from error
+        raise EncoderError(f"{path}: not a JSON object ({reason(error)}); download it again") from error
 
 
 def _find_family(spec: str, folder: Path) -> Family:
-    facts = _read_json(folder / "config.json")
+    facts = read_json(folder / "config.json")
     if not facts:
         raise EncoderError(
             f"{spec}: not a transformers model: there is no config.json in it; "
@@ -226,7 +226,7 @@ def _load_tower(torch: ModuleType, transformers: ModuleType, spec: str, folder: 
             output_loading_info=True,
         )
     except Exception as error:  # safetensors, transformers and the hub share no base but Exception
-        raise EncoderError(f"{spec}: damaged model ({_reason(error)}); download it again") from error
+        raise EncoderError(f"{spec}: damaged model ({reason(error)}); download it again") from error
     # The mask token is for training only.
     missing = {name for name in report["missing_keys"] if not name.endswith("mask_token")}
     unfit = sorted(missing | {name for name, *_ in report["mismatched_keys"]})
@@ -240,8 +240,8 @@ def _load_tower(torch: ModuleType, transformers: ModuleType, spec: str, folder: 
 
 def _read_preprocessing(folder: Path, family: Family, image_size: object) -> Preprocessing:
     """Combine the family's way with what the checkpoint's files say; newer ones nest it in another file."""
-    nested = _read_json(folder / "processor_config.json").get("image_processor")
-    given = nested or _read_json(folder / "preprocessor_config.json")
+    nested = read_json(folder / "processor_config.json").get("image_processor")
+    given = nested or read_json(folder / "preprocessor_config.json")
     default = family.preprocessing
     try:
         if family.sized_by_config:
@@ -249,7 +249,7 @@ def _read_preprocessing(folder: Path, family: Family, image_size: object) -> Pre
         return _override(default, {key: value for key, value in given.items() if value is not None})
     except (AttributeError, TypeError, ValueError) as error:
         raise EncoderError(
-            f"{folder}: unusable preprocessing ({_reason(error)}); correct its preprocessor_config.json"
+            f"{folder}: unusable preprocessing ({reason(error)}); correct its preprocessor_config.json"
         ) from error
 
 
@@ -305,7 +305,7 @@ def _probe_dim(torch: ModuleType, network: Any, size: int, spec: str) -> int:
             return int(network(torch.zeros((1, size, size, 3), dtype=torch.uint8)).shape[1])
     except (AttributeError, RuntimeError, TypeError, ValueError) as error:
         raise EncoderError(
-            f"{spec}: gives no pooled feature for RGB frames of {size} pixels ({_reason(error)}); "
+            f"{spec}: gives no pooled feature for RGB frames of {size} pixels ({reason(error)}); "
             "give a model with its pooling head"
         ) from error
 
@@ -340,7 +340,7 @@ def _as_onnx(encoder: TransformersEncoder) -> bytes:
     size = encoder.input_size
     # Two frames, because from one the exporter would take the batch to be always 1.
     frames = torch.zeros((2, size, size, 3), dtype=torch.uint8)
-    with _quiet("torch.onnx", "onnxscript", "onnx_ir"), torch.no_grad():
+    with quiet("torch.onnx", "onnxscript", "onnx_ir"), torch.no_grad():
         try:
             program = torch.onnx.export(
                 encoder.network,
@@ -353,7 +353,7 @@ def _as_onnx(encoder: TransformersEncoder) -> bytes:
                 verbose=False,
             )
         except RuntimeError as error:
-            raise EncoderError(f"{encoder.name}: no export ({_reason(error)}); use the model as it is") from error
+            raise EncoderError(f"{encoder.name}: no export ({reason(error)}); use the model as it is") from error
         # The exporter notes at every node which line of which file on this computer it comes from.
         passes.ClearMetadataAndDocStringPass()(program.model)
         program.model.metadata_props.update({"dice_ce.name": encoder.name, "dice_ce.resize": encoder.resize})

@@ -117,14 +117,11 @@ def run_baseline(
     tau_s: float,
     *,
     budget: int = BUDGET,
-    distributions: npt.NDArray[np.float32] | None = None,
 ) -> Selections:
     """Choose a fixed number of candidates; each is labelled on its own, normal or not, with its likeliest label.
 
-    With `tau_s` 0 the pool is the raw video. `distributions` [frames, labels] are those of another diagnoser.
+    With `tau_s` 0 the pool is the raw video.
     """
-    candidates, own = prepared.candidates(tau_s)
-    if distributions is not None:
-        own = distributions[prepared.score >= tau_s]
+    candidates, distributions = prepared.candidates(tau_s)
     rows = rule(Pool.of(candidates), budget)
-    return Selections.of(_selection(candidates, int(row), int(own[row].argmax())) for row in rows)
+    return Selections.of(_selection(candidates, int(row), int(distributions[row].argmax())) for row in rows)

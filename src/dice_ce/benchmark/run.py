@@ -4,12 +4,11 @@ from __future__ import annotations
 
 import csv
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, Literal
 
 import numpy as np
-import numpy.typing as npt
 
 from dice_ce.baselines import BASELINES, BUDGET, build_baseline
 from dice_ce.bundle import Bundle
@@ -27,11 +26,11 @@ from .match import Selections
 from .methods import Prepared, prepare, run_baseline, run_dice
 
 Group = Literal["ours", "ablation", "fixed budget", "raw video"]
-Distributions = Mapping[str, npt.NDArray[np.float32]]
-"""Another diagnoser's distributions by exam."""
+Labeller = Callable[[ExamRow, Sequence[int]], Mapping[int, int]]
+"""Another diagnoser, such as a vision-language model: labels of some frames of an exam, by ordinal."""
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class Method:
     """One row of the tables."""
 
@@ -68,11 +67,8 @@ class Results:
         return [outcome for outcome in self.outcomes if outcome.method.group in groups]
 
 
-def methods(bundle: Bundle, labels: Distributions | None = None) -> dict[str, Method]:
-    """List every method with its settings: DiCE's from the bundle, the baselines' as they were tuned beside it.
-
-    With `labels`, the baselines are labelled by another diagnoser; DiCE is left as it is.
-    """
+def methods(bundle: Bundle) -> dict[str, Method]:
+    """List every method with its settings: DiCE's from the bundle, the baselines' as they were tuned beside it."""
     found = [
         Method("dice", "DiCE", "ours", lambda exam: run_dice(exam, bundle.taxonomy, bundle.settings), {}),
         Method(
@@ -93,24 +89,20 @@ def methods(bundle: Bundle, labels: Distributions | None = None) -> dict[str, Me
     for name in BASELINES:
         tuned = dict(bundle.baselines.get(name, {}))
         tau_s = float(tuned.pop("tau_s", bundle.settings.tau_s))
-        found.append(_baseline(name, tau_s, tuned, labels))
-        found.append(_baseline(name, 0.0, tuned, labels))
+        found.append(_baseline(name, tau_s, tuned))
+        found.append(_baseline(name, 0.0, tuned))
     return {method.key: method for method in found}
 
 
-def _baseline(name: str, tau_s: float, tuned: Mapping[str, Any], labels: Distributions | None) -> Method:
+def _baseline(name: str, tau_s: float, tuned: Mapping[str, Any]) -> Method:
     rule = build_baseline(name, tuned)
     is_raw = tau_s == 0
-
-    def run(exam: Prepared) -> Selections:
-        return run_baseline(exam, rule, tau_s, distributions=labels[exam.exam_id] if labels else None)
-
     shown = {"uniform": "Uniform", "random": "Random", "top-score": "Top score", "aks": "AKS", "vilamp": "ViLAMP"}[name]
     return Method(
         f"{name}-raw" if is_raw else name,
         shown,
         "raw video" if is_raw else "fixed budget",
-        run,
+        lambda exam: run_baseline(exam, rule, tau_s),
         {**({} if is_raw else {"tau_s": tau_s}), **tuned, "budget": BUDGET},
     )
 
@@ -128,17 +120,24 @@ def run_benchmark(
     out: Path,
     *,
     wanted: Sequence[str] | None = None,
+    labeller: tuple[str, Labeller] | None = None,
     watch: Callable[[str], Progress],
 ) -> Results:
-    """Run the methods on exams whose features come from the cache, and score them; predictions are kept as CSV."""
+    """Run the methods on exams whose features come from the cache, and score them; predictions are kept as CSV.
+
+    With a labeller and its name, the frames that the baselines choose are labelled by it; DiCE is left as it is.
+    """
     chosen = choose(methods(bundle), wanted)
     picked: dict[str, dict[str, Selections]] = {method.key: {} for method in chosen}
     seen: list[tuple[Prepared, Path | None]] = []
     for row in dataset.exams:
         exam = prepare(row, bundle, progress=watch(row.exam_id))
         seen.append((exam, truth_beside(row)))
-        for method in chosen:
-            picked[method.key][row.exam_id] = method.run(exam)
+        of_exam = {method: method.run(exam) for method in chosen}
+        if labeller:
+            of_exam = relabelled(of_exam, row, labeller[1])
+        for method, selected in of_exam.items():
+            picked[method.key][row.exam_id] = selected
     patients = {row.exam_id: row.patient_id for row in dataset.exams}
     protocol = Protocol(taxonomy=bundle.taxonomy)
     outcomes = []
@@ -151,11 +150,24 @@ def run_benchmark(
     return Results(
         dataset,
         bundle,
-        "head" if bundle.looks_at_features else "network",
+        labeller[0] if labeller else "head" if bundle.looks_at_features else "network",
         tuple(outcomes),
         comparison,
         selector_on_exams(seen, bundle.settings.tau_s),
     )
+
+
+def relabelled(selections: Mapping[Method, Selections], row: ExamRow, labeller: Labeller) -> dict[Method, Selections]:
+    """Let another diagnoser label what the baselines chose; each frame is judged once, however many chose it."""
+    budgeted = {method for method in selections if method.group in ("fixed budget", "raw video")}
+    frames = sorted({int(frame) for method in budgeted for frame in selections[method].frames})
+    labels = labeller(row, frames)
+    return {
+        method: replace(chosen, labels=np.array([labels[int(frame)] for frame in chosen.frames], np.int64))
+        if method in budgeted
+        else chosen
+        for method, chosen in selections.items()
+    }
 
 
 def selector_on_exams(exams: Sequence[tuple[Prepared, Path | None]], tau_s: float) -> SelectorFigures | None:

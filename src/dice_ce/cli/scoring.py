@@ -3,11 +3,19 @@
 from __future__ import annotations
 
 import argparse
+import sys
+from collections.abc import Iterator, Sequence
+from contextlib import ExitStack, contextmanager
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from dice_ce import DISCLAIMER
-from dice_ce.cli.shared import command, command_line, print_json, progress_bars
+from dice_ce.cli.shared import command, command_line, positive_int, print_json, progress_bars
+
+if TYPE_CHECKING:
+    from dice_ce.benchmark.run import Labeller
+    from dice_ce.datasets.folder import ExamRow
+    from dice_ce.taxonomy import Taxonomy
 
 
 def add_commands(commands: Any) -> None:
@@ -35,6 +43,12 @@ def add_commands(commands: Any) -> None:
     benchmark.add_argument("--bundle", help="name of a shipped bundle, or a folder or zip (default: the shipped one)")
     benchmark.add_argument("--split", default="test", help="exams to score (default: test)")
     benchmark.add_argument("--methods", nargs="+", help="some methods only, for instance dice aks vilamp uniform-raw")
+    model = benchmark.add_argument_group("vision-language diagnoser", "Labels the frames that the baselines choose.")
+    model.add_argument("--diagnoser", metavar="NAME|PATH", help="Qwen3-VL, LingShu, …, a hub id or a folder")
+    model.add_argument("--device", help="cpu or cuda (default: cuda if there is one)")
+    model.add_argument("--permutations", type=positive_int, help="orders of the options to average (default: all)")
+    model.add_argument("--batch", type=positive_int, default=8, help="pictures at once (default: 8)")
+    model.add_argument("--allow-remote-code", action="store_true", help="run the authors' code: read it first")
 
 
 def run_evaluate(options: argparse.Namespace) -> int:
@@ -55,6 +69,33 @@ def run_evaluate(options: argparse.Namespace) -> int:
     return 0
 
 
+@contextmanager
+def _labeller(options: argparse.Namespace, taxonomy: Taxonomy) -> Iterator[tuple[str, Labeller]]:
+    """Load a vision-language model that labels frames; say at the end how often it gave no answer."""
+    from dice_ce.baselines.vlm import VlmOptions, load_vlm
+
+    chosen = VlmOptions(
+        device=options.device,
+        permutations=options.permutations,
+        batch=options.batch,
+        allow_remote_code=options.allow_remote_code,
+    )
+    with load_vlm(options.diagnoser, taxonomy, chosen) as model:
+
+        def label(row: ExamRow, frames: Sequence[int]) -> dict[int, int]:
+            with row.open() as exam:
+                pictures = [picture for _, picture in exam.images(frames)]
+            return dict(zip(frames, model.judge(pictures, len(frames)).argmax(axis=1).tolist(), strict=True))
+
+        yield model.report.name, label
+        report = model.report
+        print(
+            f"{report.name}: {report.pictures:,} frames, {report.questions:,} questions, {report.unparsable:,} without "
+            "a usable answer",
+            file=sys.stderr,
+        )
+
+
 def run_benchmark(options: argparse.Namespace) -> int:
     """Run every method and write tables and pictures; what is in the cache is not computed again."""
     from dice_ce.benchmark.report import write_report
@@ -64,8 +105,9 @@ def run_benchmark(options: argparse.Namespace) -> int:
 
     bundle = load_bundle(options.bundle)
     dataset = load_dataset(options.data, bundle.taxonomy).of(options.split)
-    with progress_bars() as watch:
-        results = run_benchmark(dataset, bundle, options.out, wanted=options.methods, watch=watch)
+    with progress_bars() as watch, ExitStack() as stack:
+        labeller = stack.enter_context(_labeller(options, bundle.taxonomy)) if options.diagnoser else None
+        results = run_benchmark(dataset, bundle, options.out, wanted=options.methods, labeller=labeller, watch=watch)
     page = write_report(results, options.out, command=command_line(options))
     if options.json:
         figures = {outcome.method.key: outcome.evaluation.to_json()["figures"] for outcome in results.outcomes}
