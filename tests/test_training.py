@@ -11,6 +11,7 @@ import pytest
 from dice_ce.bundle import load_bundle
 from dice_ce.cli import main
 from dice_ce.datasets.tables import Annotation, Finding
+from dice_ce.diagnoser import NetworkDiagnoser
 from dice_ce.encoder import OnnxEncoder
 from dice_ce.errors import InputError
 from dice_ce.pictures import write_picture
@@ -20,6 +21,7 @@ from dice_ce.training.calibration import best_temperature, calibrated_selector, 
 from dice_ce.training.heads import HeadConfig, balanced_weights, train_diagnoser, train_selector
 from dice_ce.training.samples import Samples, label_frames
 from tests.material import tiny_head, write_tiny_encoder, write_video
+from tests.test_finetune import tiny_lite
 
 COLOURS = {"ulcer": (220, 220, 120), "hematocele": (150, 10, 10), "normal": (200, 120, 90)}
 SIZE = 32
@@ -291,3 +293,20 @@ def test_an_encoder_is_encoded_once_per_picture(
     first = encode_stills(paths, tiny_encoder)
     monkeypatch.setattr(OnnxEncoder, "encode", lambda *_: pytest.fail("computed again"))
     np.testing.assert_array_equal(encode_stills(paths, tiny_encoder), first)
+
+
+def test_a_second_network_can_be_the_diagnoser(tmp_path: Path, frames: Path) -> None:
+    encoder = tmp_path / "lite.onnx"
+    encoder.write_bytes(tiny_lite())
+    out = tmp_path / "bundle"
+    arguments = ["train", "--data", str(frames), "--encoder", str(encoder), "--out", str(out), "--views", "0"]
+    assert main([*arguments, "--diagnoser", "network", "--steps", "2", "--epochs", "2"]) == 0
+    bundle = load_bundle(out)
+    assert isinstance(bundle.diagnoser, NetworkDiagnoser)
+    assert bundle.diagnoser.network.dim == len(VIDEOCAP_12)
+    scores = tmp_path / "scores.csv"
+    assert main(["predict", str(frames), "--out", str(scores), "--bundle", str(out)]) == 0
+    with scores.open() as file:
+        row = next(csv.DictReader(file))
+    assert sum(float(row[name]) for name in VIDEOCAP_12) == pytest.approx(1, abs=1e-4)
+    assert main(["bundle", "check", str(out)]) == 0

@@ -219,7 +219,7 @@ def save_bundle(
     np.savez_compressed(buffer, **{key: value.astype(np.float16) for key, value in heads.items()})  # type: ignore[arg-type]
     files["weights.npz"] = buffer.getvalue()
     reference = {"name": encoder.name, "digest": encoder.digest}
-    if encoder.name not in ENCODERS:
+    if not _is_registered(encoder):
         if not isinstance(encoder, OnnxEncoder):
             raise BundleError(f"{encoder.name}: export the encoder to ONNX first: dice-ce encoder export")
         files["encoder.onnx"] = encoder.content
@@ -236,6 +236,13 @@ def save_bundle(
     for file, content in files.items():
         write_atomically(folder / file, content)
     write_atomically(folder / "bundle.json", _as_json(facts))
+
+
+def _is_registered(encoder: Encoder) -> bool:
+    """Whether the registry gives this very encoder; a fine-tuned one may still carry the name it started with."""
+    if encoder.name not in ENCODERS:
+        return False
+    return not isinstance(encoder, OnnxEncoder) or load_encoder(encoder.name).digest == encoder.digest
 
 
 def _as_json(facts: Mapping[str, Any]) -> bytes:
