@@ -6,7 +6,7 @@ export PIP_CONSTRAINT := $(CURDIR)/constraints.txt
 # Real capsule frames, if they lie beside this folder; tests that need them are skipped otherwise.
 export DICE_CE_DATA ?= $(wildcard $(CURDIR)/../shared/data)
 
-.PHONY: demo test check lint bench constraints clean
+.PHONY: demo test check lint bench bundle results constraints clean
 
 demo: .venv/demo-installed  ## make an exam, summarise it, say where the report is
 	$(BIN)/dice-ce simulate --out demo/exam.mp4 --frames 3000
@@ -28,18 +28,35 @@ bench: .venv/dev-installed  ## measure speed and memory; takes about ten minutes
 	$(BIN)/python benchmarks/extract.py
 	$(BIN)/python benchmarks/gate.py
 	$(BIN)/python benchmarks/weave.py
+	$(BIN)/python benchmarks/evaluate.py
+	$(BIN)/python benchmarks/compose.py $(DICE_CE_DATA)
+
+# The two below need real frames (DICE_CE_DATA, see docs/how-to/datasets.md) and hours; both can be interrupted.
+WORK ?= results
+COMPOSE = $(BIN)/dice-ce data compose --frames $(DICE_CE_DATA) --timelines $(DICE_CE_DATA)/galar/events.json \
+	--out $(WORK)/composed --exams 36 --frames-per-exam 5000 --shares 0,12,24
+
+bundle: .venv/dev-installed  ## fine-tune, train and tune the bundle that ships
+	$(BIN)/python tools/finetune_encoder.py --data $(DICE_CE_DATA) --work $(WORK)/encoder --out $(WORK)/encoder.onnx
+	$(COMPOSE)
+	$(BIN)/python tools/train_default_bundle.py --data $(DICE_CE_DATA) --encoder $(WORK)/encoder.onnx \
+		--work $(WORK)/encoder --exams $(WORK)/composed
+
+results: .venv/dev-installed  ## compose exams, run every method on them, write all tables and pictures
+	$(COMPOSE)
+	$(BIN)/dice-ce benchmark --data $(WORK)/composed --out $(WORK)/benchmark
 
 constraints: .venv/dev-installed  ## write down the versions that are installed now
 	$(BIN)/pip freeze --all --exclude-editable --exclude pip --exclude setuptools | sed 's/+cpu$$//' > constraints.txt
 
 clean:
-	rm -rf .venv demo build dist
+	rm -rf .venv demo results build dist
 
 .venv/bin/pip:
 	$(PYTHON) -m venv .venv
 
 .venv/demo-installed: .venv/bin/pip pyproject.toml constraints.txt
-	$(BIN)/pip install --quiet --editable '.[imagenet]'
+	$(BIN)/pip install --quiet --editable .
 	touch $@
 
 .venv/dev-installed: .venv/bin/pip pyproject.toml constraints.txt
