@@ -135,7 +135,7 @@ def test_the_doctor_knows_the_patient(capfd: pytest.CaptureFixture[str], cache: 
     assert facts["cache"]["path"] == str(cache)
     assert facts["packages"]["numpy"] == np.__version__
     assert facts["encoders"]["efficientnet-lite0"] == "ready"
-    assert facts["bundles"] == ["simulated"]
+    assert facts["bundles"] == ["default"]
     assert facts["cpu_threads"] >= 1
     text = run(capfd, "doctor")[1]
     assert str(cache) in text

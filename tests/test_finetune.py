@@ -26,6 +26,7 @@ from dice_ce.training.network import (
     features,
     frozen_session,
     head,
+    pooled,
     read_network,
 )
 from dice_ce.training.pictures import Pictures, joined, kept, read_pictures
@@ -212,6 +213,16 @@ def test_half_of_the_weights_stored_takes_half_of_the_space(network: Network, co
     export_network(network, tmp_path / "out.onnx", name="mine")
     model = onnx.load(tmp_path / "out.onnx")
     assert {value.data_type for value in model.graph.initializer if value.dims} == {onnx.TensorProto.FLOAT16}
+
+
+def test_the_pooling_can_be_changed_and_is_written_with_the_network(content: bytes, tmp_path: Path) -> None:
+    network = pooled(read_network(content, {CLASSES: 12}, frozen=15), "max")
+    export_network(network, tmp_path / "max.onnx", name="mine")
+    by_max = OnnxEncoder.open(tmp_path / "max.onnx").encode(random_pixels())
+    by_mean = OnnxEncoder.from_bytes(content, "tiny").encode(random_pixels())
+    np.testing.assert_allclose(whole_pass(_rounded(network), random_pixels()), by_max, rtol=1e-4, atol=1e-4)
+    assert (by_max >= by_mean - 1e-3).all()
+    assert not np.allclose(by_max, by_mean, atol=1e-2)
 
 
 def test_taking_the_whole_change_back_gives_the_pretrained_features(network: Network, content: bytes) -> None:

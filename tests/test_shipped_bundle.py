@@ -2,10 +2,16 @@
 
 from pathlib import Path
 
+import numpy as np
+
 import dice_ce
-from dice_ce.bundle import shipped_bundles
+from dice_ce.benchmark.frames import roc_auc
+from dice_ce.bundle import SHIPPED, shipped_bundles
+from dice_ce.datasets.pool import load_pool
+from dice_ce.datasets.splits import split_cases
+from dice_ce.predict import predict_stills
 from dice_ce.simulator import simulate
-from dice_ce.taxonomy import VIDEOCAP_12
+from dice_ce.taxonomy import NORMAL, VIDEOCAP_12
 
 TOLERANCE = 60.0
 
@@ -28,8 +34,28 @@ def test_most_lesions_of_a_simulated_exam_are_found_with_the_right_label(tmp_pat
 
 
 def test_the_shipped_bundle_says_what_it_is_not() -> None:
-    assert shipped_bundles() == ["simulated"]
+    assert shipped_bundles() == ["default"]
     bundle = dice_ce.load_bundle()
     assert bundle.taxonomy.labels == VIDEOCAP_12
-    assert "never seen a real" in bundle.card.replace("\n", " ")
-    assert "not a medical device" in bundle.card
+    card = bundle.card.replace("\n", " ")
+    for words in ("intestinal fluid accumulation has none", "not a medical device", "CC BY 4.0", "test cases: "):
+        assert words in card
+    for source in ("KVASIR", "SEE-AI", "AIIMS", "SIMULATED"):
+        assert f"| {source} |" in card
+
+
+def test_the_shipped_bundle_needs_nothing_but_the_package_and_is_small() -> None:
+    files = [path for path in (SHIPPED / "default").iterdir() if path.is_file()]
+    assert sum(path.stat().st_size for path in files) < 20e6
+    assert {"bundle.json", "encoder.onnx", "weights.npz", "MODEL_CARD.md"} <= {path.name for path in files}
+
+
+def test_real_frames_of_test_cases_are_told_apart(real_data: Path) -> None:
+    """A coarse check that the bundle belongs to its card: the recall on test cases, which it was not trained on."""
+    pool = load_pool(real_data).frames
+    splits = split_cases(pool)
+    frames = [frame for frame in pool if splits.get(frame.case) == "test" and frame.labels][::20]
+    scores = predict_stills([frame.path for frame in frames], dice_ce.load_bundle())
+    abnormal = np.array([frame.labels != (NORMAL,) for frame in frames])
+    assert roc_auc(scores.score, abnormal) > 0.65
+    assert (scores.score[abnormal] >= 0.5).mean() > 0.8

@@ -163,10 +163,22 @@ def test_a_calibrated_selector_says_a_half_where_the_recall_is_reached() -> None
     vectors = chance.normal(size=(400, 6)).astype(np.float32)
     logits = head(vectors)[:, 0]
     abnormal = logits + chance.normal(0, 1, 400) > np.median(logits)
-    calibrated = calibrated_selector(head, logits, abnormal, np.ones(400, np.float32))
+    calibrated = calibrated_selector(head, logits, abnormal, np.ones(400, np.float32), np.full(400, "one"))
     score = sigmoid(calibrated(vectors)[:, 0])
-    assert (score[abnormal] >= 0.5).mean() == pytest.approx(0.96, abs=0.01)
+    assert (score[abnormal] >= 0.5).mean() == pytest.approx(0.97, abs=0.01)
     assert (np.argsort(score, kind="stable") == np.argsort(logits, kind="stable")).mean() > 0.9
+
+
+def test_every_case_counts_alike_for_the_recall() -> None:
+    """One case has 900 easy lesion frames, the other 100 hard ones: all but 6 % of the hard ones must be found, too."""
+    head = tiny_head(6, 1)
+    vectors = np.random.default_rng(0).normal(size=(1000, 6)).astype(np.float32)
+    logits = np.sort(head(vectors)[:, 0])
+    order = np.argsort(head(vectors)[:, 0])
+    cases = np.where(np.arange(1000) < 100, "hard", "easy")
+    calibrated = calibrated_selector(head, logits, np.ones(1000, np.bool_), np.ones(1000, np.float32), cases)
+    found = sigmoid(calibrated(vectors[order])[:, 0]) >= 0.5
+    assert found[:100].mean() == pytest.approx(0.94, abs=0.01)
 
 
 def test_the_slope_is_steep_where_the_scores_are_reliable() -> None:
@@ -189,7 +201,7 @@ def test_the_temperature_undoes_overconfidence() -> None:
 def test_training_writes_a_bundle_that_predicts(tmp_path: Path, trained: Path) -> None:
     out, bundle = trained, load_bundle(trained)
     assert "## Single frames, test cases" in bundle.card
-    assert "| ulcer | 24 (3)" in bundle.card or "| ulcer | 32 (4)" in bundle.card
+    assert "| ulcer | tiny 32 (4) | tiny 8 (1) | tiny 8 (1) |" in bundle.card
     assert "curves.svg" in bundle.card
     assert (out / "training.csv").read_text().startswith("part,epoch,training_loss,validation_loss\nselector,0,")
     (tmp_path / "new" / "deep").mkdir(parents=True)

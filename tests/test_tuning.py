@@ -68,7 +68,7 @@ def test_dice_on_prepared_exams_is_the_pipeline(dataset: Path, bundle_folder: Pa
     row = load_dataset(dataset).exams[0]
     chosen = run_dice(prepare(row, bundle), bundle.taxonomy, bundle.settings)
     with row.open() as exam:
-        summary = summarize(exam, bundle=bundle, gate=None)
+        summary = summarize(exam, bundle=bundle)
     assert [(item.keyframe.frame, item.label) for item in summary.items] == [
         (frame, bundle.taxonomy.labels[label]) for frame, label in zip(chosen.frames, chosen.labels, strict=True)
     ]
@@ -91,7 +91,7 @@ def test_another_diagnoser_labels_what_the_baselines_chose_and_leaves_dice_alone
         return {frame: frame % 3 for frame in frames}
 
     data, bundle = load_dataset(dataset).of("test"), load_bundle(bundle_folder)
-    bars = lambda label: lambda done, total: None  # noqa: E731
+    bars = lambda label, unit="": lambda done, total: None  # noqa: E731
     plain = run_benchmark(data, bundle, tmp_path / "a", wanted=["aks", "uniform-raw"], watch=bars)
     other = run_benchmark(
         data, bundle, tmp_path / "b", wanted=["aks", "uniform-raw"], labeller=("thirds", labeller), watch=bars

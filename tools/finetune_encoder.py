@@ -1,6 +1,7 @@
 """Fine-tune the encoder of the default bundle: EfficientNet-Lite0 from ImageNet to capsule endoscopy.
 
     python tools/finetune_encoder.py --data FOLDER [--out encoder.onnx] [--work FOLDER] [--steps N] [--test]
+    python tools/finetune_encoder.py --data FOLDER --judge ENCODER      only report, on any encoder
 
 Labelled real frames (split by case, see dice_ce.datasets.splits) and simulated exams train it; figures are given for
 the validation cases, and with --test once for the test cases. It is resumable: rendered exams, decoded pictures and
@@ -11,39 +12,39 @@ MALLOC_TRIM_THRESHOLD_=100000000000 in the environment: glibc otherwise spends h
 from __future__ import annotations
 
 import argparse
-import csv
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Literal
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
+import torch
 
 from dice_ce.benchmark.frames import balanced_accuracy, confusion, selector_figures
 from dice_ce.datasets.pool import load_pool
 from dice_ce.datasets.splits import split_cases
 from dice_ce.datasets.tables import LabelledFrame
-from dice_ce.encoder import OnnxEncoder, load_encoder
+from dice_ce.encoder import Encoder, OnnxEncoder, load_encoder
 from dice_ce.files import cache_root
 from dice_ce.progress import ProgressBar
-from dice_ce.simulator import simulate
 from dice_ce.taxonomy import NORMAL, VIDEOCAP_12, Taxonomy
 from dice_ce.training.examples import Examples, joined_examples, make_examples
 from dice_ce.training.finetune import Recipe, finetune
-from dice_ce.training.network import CLASSES, SELECTOR, Network, export_network, read_network
+from dice_ce.training.network import CLASSES, SELECTOR, Network, export_network, pooled, read_network
 from dice_ce.training.pictures import Pictures, joined, kept, read_exam_pictures, read_pictures
+from dice_ce.training.simulated import SEEDS, SOURCE, STEP, training_exam
+
+Floats = npt.NDArray[np.float32]
 
 START, NAME = "efficientnet-lite0", "dice-ce-encoder"
 SIZE = 224
 FROZEN = 15
 """Convolutions that stay as ImageNet made them: the stem and the first five blocks."""
-SIMULATED_SEEDS = {"train": range(100, 110), "validation": range(200, 203), "test": range(300, 303)}
-SIMULATED_FRAMES, SIMULATED_STEP = 1200, 3
-FIELDS: tuple[Literal["octagon"], Literal["round"]] = ("octagon", "round")
 SIMULATED_SHARE = 0.13
 """Of what is drawn, so that the demonstration works; more would be learning the simulator."""
 WANTED_RECALL = 0.95
+PROBE_PICTURES, PROBE_DECAY, PRIOR_SHARE = 3500, 0.03, 0.7
 BATCH = 16
 
 
@@ -60,7 +61,7 @@ def real_parts(data: Path, work: Path) -> dict[str, Part]:
     pool = load_pool(data).frames
     splits = split_cases(pool)
     parts = {}
-    for split in SIMULATED_SEEDS:
+    for split in SEEDS:
         frames = [frame for frame in pool if splits.get(frame.case) == split]
         with ProgressBar(f"reading {split} frames") as bar:
             read = _reader(frames, bar)
@@ -77,20 +78,10 @@ def simulated_part(work: Path, seeds: Sequence[int]) -> Part:
     """Render (once) exams with two events of every class, and take every third frame."""
     pictures, frames = [], []
     for seed in seeds:
-        path = work / f"train-{seed}.mp4"
-        if not path.exists():
-            lesions = [label for label in VIDEOCAP_12 if label != NORMAL] * 2
-            with ProgressBar(f"rendering {path.name}") as bar:
-                simulate(
-                    path, frames=SIMULATED_FRAMES, seed=seed, lesions=lesions, field=FIELDS[seed % 2], progress=bar
-                )
-        with path.with_name(f"{path.stem}.truth.csv").open() as file:
-            labels = [row["label"] for row in csv.DictReader(file)]
-        ordinals = range(0, len(labels), SIMULATED_STEP)
+        path, labels = training_exam(work, seed)
+        ordinals = range(0, len(labels), STEP)
         pictures.append(read_exam_pictures(path, ordinals, SIZE))
-        frames += [
-            LabelledFrame(path, "SIMULATED", f"simulated-{seed}", i, (labels[i],), (labels[i],)) for i in ordinals
-        ]
+        frames += [LabelledFrame(path, SOURCE, f"simulated-{seed}", i, (labels[i],), (labels[i],)) for i in ordinals]
     return Part(joined(pictures), frames)
 
 
@@ -102,52 +93,85 @@ def training_examples(real: Part, simulated: Part) -> Examples:
     return joined_examples(tables, joined([real.pictures, simulated.pictures]))
 
 
-def report(encoder: OnnxEncoder, network: Network, part: Part, tau: float | None) -> float:
-    """Print how well the network's own heads judge a split; without `tau`, choose it for the wanted recall."""
-    vectors = np.concatenate(
-        [encoder.encode(np.asarray(part.pictures.pixels[i : i + BATCH])) for i in range(0, len(part.frames), BATCH)]
-    )
-    score, logits = (
-        vectors @ network.heads[f"{name}.weight"].numpy().T + network.heads[f"{name}.bias"].numpy()
-        for name in (SELECTOR, CLASSES)
-    )
+def train(examples: Examples, work: Path, steps: int) -> Network:
+    """Fine-tune, then pool by the maximum, which small lesions need, instead of by the mean."""
+    start = load_encoder(START)
+    assert isinstance(start, OnnxEncoder)
+    network = read_network(start.content, {SELECTOR: 1, CLASSES: len(VIDEOCAP_12)}, frozen=FROZEN)
+    with ProgressBar("fine-tuning", "steps") as bar:
+        recipe, checkpoint = replace(Recipe(), steps=steps), work / f"run-{steps}.pt"
+        network, _ = finetune(network, examples, recipe, checkpoint=checkpoint, progress=bar)
+    return pooled(network, "max")
+
+
+@dataclass(frozen=True, eq=False)
+class Probe:
+    """Linear heads on features: the first output is abnormal or not, the others are the labels."""
+
+    mean: Floats
+    deviation: Floats
+    weight: Floats
+    bias: Floats
+    prior: Floats
+
+    def __call__(self, vectors: Floats) -> tuple[Floats, Floats]:
+        """Return Selector logits, and label logits from which most of the training's label shares are taken."""
+        logits = np.asarray((vectors - self.mean) / self.deviation @ self.weight.T + self.bias, np.float32)
+        return logits[:, 0], np.asarray(logits[:, 1:] - PRIOR_SHARE * self.prior, np.float32)
+
+
+def fit_probe(encoder: Encoder, examples: Examples) -> Probe:
+    """Fit on a balanced draw of training pictures, as they are."""
+    rows = np.random.default_rng(0).choice(len(examples.weight), PROBE_PICTURES, replace=False, p=examples.weight)
+    vectors, targets = encode(encoder, examples.pictures, np.sort(rows)), examples.targets[np.sort(rows)]
+    mean, deviation = vectors.mean(axis=0), vectors.std(axis=0) + 1e-3
+    x, y = torch.from_numpy((vectors - mean) / deviation), torch.from_numpy(targets)
+    torch.manual_seed(0)
+    layer = torch.nn.Linear(x.shape[1], 1 + y.shape[1])
+    optimiser = torch.optim.LBFGS(layer.parameters(), max_iter=40)
+
+    def loss() -> Any:
+        optimiser.zero_grad()
+        logits, functional = layer(x), torch.nn.functional
+        abnormal = functional.binary_cross_entropy_with_logits(logits[:, 0], 1 - y[:, examples.normal])
+        total = abnormal + functional.cross_entropy(logits[:, 1:], y) + PROBE_DECAY * layer.weight.square().sum()
+        total.backward()
+        return total
+
+    optimiser.step(loss)
+    weight, bias = (part.detach().numpy() for part in (layer.weight, layer.bias))
+    return Probe(mean, deviation, weight, bias, np.log(targets.mean(axis=0) + 0.003))
+
+
+def encode(encoder: Encoder, pictures: Pictures, rows: npt.NDArray[np.int64]) -> Floats:
+    """Encode pictures as `dice-ce predict` does, nothing blacked."""
+    batches = (rows[i : i + BATCH] for i in range(0, len(rows), BATCH))
+    return np.concatenate([encoder.encode(np.asarray(pictures.pixels[batch])) for batch in batches])
+
+
+def report(encoder: Encoder, probe: Probe, part: Part, tau: float | None) -> float:
+    """Print how well the probe judges a split; without `tau`, choose it for the wanted recall."""
+    score, logits = probe(encode(encoder, part.pictures, np.arange(len(part.frames))))
     truth = np.array([[label in frame.labels for label in VIDEOCAP_12] for frame in part.frames])
     cases, sources = (np.array([getattr(frame, key) for frame in part.frames]) for key in ("case", "source"))
     abnormal = np.asarray(truth[:, [label != NORMAL for label in VIDEOCAP_12]].any(axis=1))
     if tau is None:
-        tau = float(np.quantile(score[abnormal, 0], 1 - WANTED_RECALL))
+        tau = float(np.quantile(score[abnormal], 1 - WANTED_RECALL))
+    said, known = logits.argmax(axis=1), truth.any(axis=1)
     for source in ("all", *np.unique(sources)):
         rows = np.asarray(sources == source) if source != "all" else np.ones(len(cases), np.bool_)
-        _print_source(
-            source, score[rows, 0], logits[rows].argmax(axis=1), abnormal[rows], truth[rows], cases[rows], tau
+        figures = selector_figures(score[rows], abnormal[rows], cases[rows], tau)
+        balanced = balanced_accuracy(said[rows & known], truth[rows & known], cases[rows & known])
+        print(
+            f"{source}: {figures.frames} frames, {figures.abnormal} abnormal, {len(np.unique(cases[rows]))} cases\n"
+            f"  selector  AUC {figures.auc:.3f}  precision {figures.precision}  recall {figures.recall}"
+            f"  F1 {figures.f1}\n"
+            f"  labels    balanced accuracy {balanced}"
         )
-    known = truth.any(axis=1)
-    _print_confusion(confusion(logits[known].argmax(axis=1), truth[known], len(VIDEOCAP_12)))
-    return tau
-
-
-def _print_source(
-    source: str,
-    score: npt.NDArray[np.float32],
-    said: npt.NDArray[np.int64],
-    abnormal: npt.NDArray[np.bool_],
-    truth: npt.NDArray[np.bool_],
-    cases: npt.NDArray[np.str_],
-    tau: float,
-) -> None:
-    figures, known = selector_figures(score, abnormal, cases, tau), truth.any(axis=1)
-    print(
-        f"{source}: {figures.frames} frames, {figures.abnormal} abnormal, {len(np.unique(cases))} cases\n"
-        f"  selector  AUC {figures.auc:.3f}  precision {figures.precision}  recall {figures.recall}  F1 {figures.f1}\n"
-        f"  labels    balanced accuracy {balanced_accuracy(said[known], truth[known], cases[known])}"
-        f" over {int(truth.any(axis=0).sum())} labels"
-    )
-
-
-def _print_confusion(table: npt.NDArray[np.int64]) -> None:
     print("confusion, one row per true label, columns in the same order:")
-    for label, row in zip(VIDEOCAP_12, table, strict=True):
+    for label, row in zip(VIDEOCAP_12, confusion(said[known], truth[known], len(VIDEOCAP_12)), strict=True):
         print(f"  {label:32s}" + "".join(f"{count:6d}" for count in row))
+    return tau
 
 
 def main() -> None:
@@ -157,28 +181,23 @@ def main() -> None:
     parser.add_argument("--out", type=Path, default=Path("encoder.onnx"))
     parser.add_argument("--work", type=Path, default=cache_root() / "encoder-training", help="where all is kept")
     parser.add_argument("--steps", type=int, default=Recipe().steps)
+    parser.add_argument("--judge", metavar="ENCODER", help="train nothing; report on this encoder in the same way")
     parser.add_argument("--test", action="store_true", help="also report on the test cases; look at them once")
     options = parser.parse_args()
     real = real_parts(options.data, options.work)
-    simulated = {split: simulated_part(options.work, seeds) for split, seeds in SIMULATED_SEEDS.items()}
-    start = load_encoder(START)
-    assert isinstance(start, OnnxEncoder)
-    network = read_network(start.content, {SELECTOR: 1, CLASSES: len(VIDEOCAP_12)}, frozen=FROZEN)
-    with ProgressBar("fine-tuning", "steps") as bar:
-        network, _ = finetune(
-            network,
-            training_examples(real["train"], simulated["train"]),
-            replace(Recipe(), steps=options.steps),
-            checkpoint=options.work / f"run-{options.steps}.pt",
-            progress=bar,
-        )
-    export_network(network, options.out, name=NAME)
-    encoder, tau = OnnxEncoder.open(options.out, threads=2), None
+    simulated = {split: simulated_part(options.work, seeds) for split, seeds in SEEDS.items()}
+    examples = training_examples(real["train"], simulated["train"])
+    if options.judge:
+        encoder = load_encoder(options.judge)
+    else:
+        export_network(train(examples, options.work, options.steps), options.out, name=NAME)
+        encoder = load_encoder(str(options.out))
+    probe, tau = fit_probe(encoder, make_examples(real["train"].pictures, real["train"].frames, Taxonomy())), None
     for split in ("validation", "test") if options.test else ("validation",):
         print(f"\n{split}, real frames")
-        tau = report(encoder, network, real[split], tau)
+        tau = report(encoder, probe, real[split], tau)
         print(f"\n{split}, simulated frames")
-        report(encoder, network, simulated[split], tau)
+        report(encoder, probe, simulated[split], tau)
 
 
 if __name__ == "__main__":

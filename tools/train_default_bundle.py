@@ -11,7 +11,6 @@ resumable: rendered exams, features and exams are kept.
 from __future__ import annotations
 
 import argparse
-import csv
 from pathlib import Path
 
 from dice_ce.cli import main as dice_ce
@@ -20,13 +19,9 @@ from dice_ce.datasets.tables import LabelledFrame
 from dice_ce.exam import open_exam
 from dice_ce.files import cache_root
 from dice_ce.pictures import write_picture
-from dice_ce.progress import ProgressBar
-from dice_ce.simulator import simulate
-from dice_ce.taxonomy import NORMAL, VIDEOCAP_12
+from dice_ce.training.simulated import SEEDS, SOURCE, STEP, training_exam
 
-SEEDS = {"train": range(100, 110), "validation": range(200, 203), "test": range(300, 303)}
-"""Of the simulated exams; the encoder is fine-tuned on the same ones."""
-FRAMES, STEP, SIDE = 1200, 3, 224
+SIDE = 224
 
 
 def simulated_frames(work: Path) -> Path:
@@ -37,19 +32,13 @@ def simulated_frames(work: Path) -> Path:
     frames: list[LabelledFrame] = []
     for split, seeds in SEEDS.items():
         for seed in seeds:
-            frames += _exam_frames(work / f"train-{seed}.mp4", folder, split, seed)
+            frames += _exam_frames(work, folder, split, seed)
     write_frames(folder / "frames.csv", frames)
     return folder
 
 
-def _exam_frames(video: Path, folder: Path, split: str, seed: int) -> list[LabelledFrame]:
-    if not video.exists():
-        lesions = [label for label in VIDEOCAP_12 if label != NORMAL] * 2
-        with ProgressBar(f"rendering {video.name}") as bar:
-            field = "octagon" if seed % 2 == 0 else "round"
-            simulate(video, frames=FRAMES, seed=seed, lesions=lesions, field=field, progress=bar)  # type: ignore[arg-type]
-    with video.with_name(f"{video.stem}.truth.csv").open() as file:
-        labels = [row["label"] for row in csv.DictReader(file)]
+def _exam_frames(work: Path, folder: Path, split: str, seed: int) -> list[LabelledFrame]:
+    video, labels = training_exam(work, seed)
     frames = []
     with open_exam(video) as exam:
         for ordinal, picture in exam.read(size=SIDE):
@@ -58,7 +47,7 @@ def _exam_frames(video: Path, folder: Path, split: str, seed: int) -> list[Label
                 path.parent.mkdir(parents=True, exist_ok=True)
                 write_picture(path, picture)
                 words = (labels[ordinal],)
-                frames.append(LabelledFrame(path, "SIMULATED", f"simulated-{seed}", ordinal, words, words, split=split))
+                frames.append(LabelledFrame(path, SOURCE, f"simulated-{seed}", ordinal, words, words, split=split))
     return frames
 
 
@@ -70,7 +59,7 @@ def main() -> None:
     parser.add_argument("--exams", type=Path, help="composed exams, to tune on their validation split")
     parser.add_argument("--out", type=Path, default=Path("src/dice_ce/bundles/default"))
     parser.add_argument("--work", type=Path, default=cache_root() / "encoder-training", help="where exams are kept")
-    parser.add_argument("--views", type=int, default=2)
+    parser.add_argument("--views", type=int, default=0, help="augmented views of every picture (default: 0)")
     options = parser.parse_args()
     simulated = simulated_frames(options.work)
     notes = Path(__file__).with_name("default_bundle_notes.md")

@@ -38,7 +38,7 @@ SHIPPED = Path(__file__).parent / "bundles"
 BASELINES = "baselines.json"
 SETTINGS_HEADING = "## Settings"
 """Of the last section of a card, written by tuning."""
-DEFAULT_BUNDLE = "simulated"
+DEFAULT_BUNDLE = "default"
 
 
 @dataclass(frozen=True)

@@ -4,12 +4,20 @@ from __future__ import annotations
 
 import sys
 import time
+from collections.abc import Callable
 from types import TracebackType
-from typing import Self, TextIO
+from typing import Protocol, Self, TextIO
 
 BAR_WIDTH = 24
 TERMINAL_INTERVAL = 0.1
 LOG_INTERVAL = 10.0
+
+
+class Watch(Protocol):
+    """Starts watching a piece of work: gives what takes note of its progress."""
+
+    def __call__(self, label: str, unit: str = "frames") -> Callable[[int, int], None]:
+        """Name the work and what it is counted in."""
 
 
 class ProgressBar:

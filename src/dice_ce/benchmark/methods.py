@@ -47,9 +47,13 @@ class Prepared:
 
 
 def prepare(
-    row: ExamRow, bundle: Bundle, *, gate: GateConfig | None = None, progress: Progress | None = None
+    row: ExamRow,
+    bundle: Bundle,
+    *,
+    gate: GateConfig | None = GateConfig(),  # noqa: B008  frozen
+    progress: Progress | None = None,
 ) -> Prepared:
-    """Do everything expensive for one exam; features come from the cache where they are there."""
+    """Do everything expensive for one exam, as `summarize` does it; features in the cache are not computed again."""
     with row.open() as exam:
         if not exam.clock.is_exam_time:
             raise InputError(f"exam '{row.exam_id}': only playback time is known; fill the clock columns in exams.csv")

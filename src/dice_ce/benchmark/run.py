@@ -15,8 +15,8 @@ from dice_ce.bundle import Bundle
 from dice_ce.datasets.csvfile import table_text
 from dice_ce.datasets.folder import Dataset, ExamRow
 from dice_ce.errors import UsageError
-from dice_ce.extraction import Progress
 from dice_ce.files import write_atomically
+from dice_ce.progress import Watch
 from dice_ce.taxonomy import NORMAL, Taxonomy
 
 from .comparison import Comparison, compare
@@ -121,7 +121,7 @@ def run_benchmark(
     *,
     wanted: Sequence[str] | None = None,
     labeller: tuple[str, Labeller] | None = None,
-    watch: Callable[[str], Progress],
+    watch: Watch,
 ) -> Results:
     """Run the methods on exams whose features come from the cache, and score them; predictions are kept as CSV.
 

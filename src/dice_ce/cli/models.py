@@ -34,10 +34,10 @@ def add_commands(commands: Any) -> None:
     )
     train.add_argument("--views", type=int, default=3, help="augmented views of every picture (default: 3)")
     train.add_argument("--near", type=float, default=2.0, help="seconds around a keyframe with its label (default: 2)")
-    train.add_argument("--hidden", type=positive_int, default=256)
+    train.add_argument("--hidden", type=positive_int, default=256, help="hidden units of the heads (default: 256)")
     train.add_argument("--learning-rate", type=float, default=3e-4)
     train.add_argument("--epochs", type=positive_int, default=40)
-    train.add_argument("--steps", type=positive_int, default=1600, help="of fine-tuning, with --diagnoser network")
+    train.add_argument("--steps", type=positive_int, default=1400, help="of fine-tuning, with --diagnoser network")
     train.add_argument("--seed", type=int, default=0)
     train.add_argument("--notes", type=Path, metavar="MD", help="text for the model card: sources, licences, limits")
 

@@ -17,7 +17,7 @@ from dice_ce.errors import DiceError, UsageError
 
 if TYPE_CHECKING:
     from dice_ce.exam import Exam
-    from dice_ce.progress import ProgressBar
+    from dice_ce.progress import ProgressBar, Watch
 
 T = TypeVar("T")
 
@@ -119,13 +119,13 @@ def command_line(options: argparse.Namespace) -> str:
 
 
 @contextmanager
-def progress_bars(unit: str = "frames") -> Iterator[Callable[[str], ProgressBar]]:
+def progress_bars() -> Iterator[Watch]:
     """Give a function that starts a progress bar, closing the one before."""
     from dice_ce.progress import ProgressBar
 
     with ExitStack() as stack:
 
-        def start(label: str) -> ProgressBar:
+        def start(label: str, unit: str = "frames") -> ProgressBar:
             stack.close()
             return stack.enter_context(ProgressBar(label, unit))
 

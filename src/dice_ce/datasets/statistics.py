@@ -13,19 +13,22 @@ from dice_ce.errors import UsageError, require
 from dice_ce.files import write_atomically
 from dice_ce.taxonomy import VIDEOCAP_12
 
+UNDATED = {"svg": "Date", "pdf": "CreationDate"}
 COLOURS = {"train": "#4c78a8", "validation": "#72b7b2", "test": "#f58518", "": "#9a9a9a"}
 
 
 def draw_statistics(check: Check, target: Path) -> None:
     """Draw findings by label, findings per exam and exam length, split by split."""
-    if target.suffix.lower() not in (".png", ".svg", ".pdf"):
+    if target.suffix.lower()[1:] not in ("png", *UNDATED):
         raise UsageError(f"{target}: pictures are written as .png, .svg or .pdf")
     require("matplotlib", extra="plots", purpose="drawing statistics")
+    import matplotlib
     from matplotlib.figure import Figure
+    from matplotlib.layout_engine import ConstrainedLayoutEngine
 
     dataset = check.dataset
     splits = [name for name in (*SPLITS, "") if any(row.split == name for row in dataset.exams)]
-    figure = Figure(figsize=(11, 5.2), layout="constrained")
+    figure = Figure(figsize=(11, 5.2), layout=ConstrainedLayoutEngine(rect=(0, 0.03, 1, 0.97)))
     axes = figure.subplot_mosaic("LLE;LLT")
     labels_axes, count_axes, time_axes = axes["L"], axes["E"], axes["T"]
     left = Counter[str]()
@@ -61,5 +64,8 @@ def draw_statistics(check: Check, target: Path) -> None:
     figure.suptitle(f"{dataset.folder.name}: {len(dataset.exams)} exams", fontsize=13)
     figure.text(0.995, 0.002, DISCLAIMER, ha="right", va="bottom", fontsize=6, color="#666666")
     buffer = io.BytesIO()
-    figure.savefig(buffer, format=target.suffix[1:].lower(), dpi=120)
+    kind = target.suffix[1:].lower()
+    # Without salt and date the same dataset gives the same bytes.
+    with matplotlib.rc_context({"svg.hashsalt": "dice-ce"}):
+        figure.savefig(buffer, format=kind, dpi=120, metadata=None if kind == "png" else {UNDATED[kind]: None})
     write_atomically(target, buffer.getvalue())

@@ -9,12 +9,13 @@ from pathlib import Path
 from dice_ce.benchmark.frames import SelectorFigures, selector_figures
 from dice_ce.datasets.splits import SPLITS
 from dice_ce.encoder import Encoder
+from dice_ce.progress import Watch
 from dice_ce.selector import score_vectors
 from dice_ce.taxonomy import Taxonomy
-from dice_ce.training.calibration import TAU_S, calibrated_selector
+from dice_ce.training.calibration import TAU_S
 from dice_ce.training.data import gather
-from dice_ce.training.heads import HeadConfig, balanced_weights, train_selector
-from dice_ce.training.run import TrainConfig, Watch, samples_of_split
+from dice_ce.training.heads import HeadConfig, train_selector
+from dice_ce.training.run import TrainConfig, calibrate_selector, samples_of_split
 
 
 @dataclass(frozen=True)
@@ -37,8 +38,7 @@ def compare_backbones(
     for encoder in encoders:
         train, validation, test = (samples_of_split(data, split, encoder, taxonomy, config, watch) for split in SPLITS)
         learned = train_selector(train, validation, head or config.head)
-        logits = learned.head(validation.vectors)[:, 0]
-        selector = calibrated_selector(learned.head, logits, validation.abnormal, balanced_weights(validation))
+        selector = calibrate_selector(learned.head, validation)
         score = score_vectors(test.vectors, selector)
         content = getattr(encoder, "content", None)
         yield BackboneRow(

@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import io
+import math
+from collections import defaultdict
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from dice_ce import DISCLAIMER, __version__
 from dice_ce.datasets.csvfile import table_text
+from dice_ce.datasets.splits import SPLITS
 from dice_ce.encoder import Encoder
 from dice_ce.errors import require
 from dice_ce.taxonomy import Taxonomy
@@ -78,7 +81,8 @@ def write_card(
         f"Encoder: {encoder.name}, {encoder.dim}-d at {encoder.input_size} pixels, frozen "
         f"(digest {encoder.digest[:12]}). Both heads are calibrated on validation cases.",
         *([notes.strip()] if notes.strip() else []),
-        "## Training data\n\nFrames, and in how many cases:\n\n" + _data_table(taxonomy, data, parts),
+        "## Training data\n\nFrames of every source, and in brackets of how many cases:\n\n"
+        + _data_table(taxonomy, data, parts),
         "\n".join(_cases(parts, split) for split in ("validation", "test")),
         *(f"## Single frames, {split} cases\n\n" + figures_text(part, taxonomy) for split, part in figures.items()),
         f"## Training\n\n![curves]({CURVES})\n\nSelector: {_course(curves.selector)}. "
@@ -98,21 +102,23 @@ def _course(trained: Trained) -> str:
 
 
 def _data_table(taxonomy: Taxonomy, data: TrainingData, parts: Mapping[str, Samples]) -> str:
-    lines = ["| label | train frames (cases) | validation | test |", "|---|---|---|---|"]
+    lines = ["| label | train | validation | test |", "|---|---|---|---|"]
     for label in taxonomy.labels:
-        cells = [_cell(data, parts, split, taxonomy.index(label), label) for split in ("train", "validation", "test")]
+        cells = [_cell(data, parts[split], split, label, taxonomy.index(label)) for split in SPLITS]
         lines.append(f"| {label} | {' | '.join(cells)} |")
     return "\n".join(lines)
 
 
-def _cell(data: TrainingData, parts: Mapping[str, Samples], split: str, column: int, label: str) -> str:
-    stills = [frame for frame in data.frames[split] if label in frame.labels]
-    exams = parts[split].source == EXAMS if split in parts else None
-    counted = len(stills) + (int(parts[split].labels[exams, column].sum()) if exams is not None else 0)
-    cases = {frame.case for frame in stills}
-    if exams is not None:
-        cases |= set(parts[split].case[exams & parts[split].labels[:, column]].tolist())
-    return f"{counted:,} ({len(cases)})" if counted else "–"
+def _cell(data: TrainingData, samples: Samples, split: str, label: str, column: int) -> str:
+    """Count frames and cases of a label, source by source; augmented views do not count."""
+    cases: dict[str, list[str]] = defaultdict(list)
+    for frame in data.frames[split]:
+        if label in frame.labels:
+            cases[frame.source].append(frame.case)
+    from_exams = (samples.source == EXAMS) & samples.labels[:, column]
+    if from_exams.any():
+        cases[EXAMS] = samples.case[from_exams].tolist()
+    return ", ".join(f"{source} {len(of)} ({len(set(of))})" for source, of in sorted(cases.items())) or "–"
 
 
 def figures_text(figures: Figures, taxonomy: Taxonomy) -> str:
@@ -123,9 +129,10 @@ def figures_text(figures: Figures, taxonomy: Taxonomy) -> str:
     ]
     for source, row in figures.selector.items():
         balanced = figures.balanced.get(source, "–")
+        auc = "–" if math.isnan(row.auc) else f"{row.auc:.3f}"
         lines.append(
             f"| {source} | {row.frames:,} | {row.abnormal:,} | {row.accuracy} | {row.precision} | {row.recall} | "
-            f"{row.f1} | {row.auc:.3f} | {balanced} |"
+            f"{row.f1} | {auc} | {balanced} |"
         )
     lines += [
         "",

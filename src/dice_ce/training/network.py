@@ -12,7 +12,7 @@ import math
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 import numpy.typing as npt
@@ -29,7 +29,8 @@ Tensors = dict[str, Any]
 
 CLASSES, SELECTOR = "classes", "selector"
 """Names of the two linear heads: one output per label, and one for abnormal or not."""
-_KNOWN = {"Transpose", "Cast", "Sub", "Mul", "Conv", "Clip", "Add", "GlobalAveragePool", "Flatten"}
+POOLS = {"mean": "GlobalAveragePool", "max": "GlobalMaxPool"}
+_KNOWN = {"Transpose", "Cast", "Sub", "Mul", "Conv", "Clip", "Add", *POOLS.values(), "Flatten"}
 
 
 @dataclass(frozen=True, eq=False)
@@ -123,6 +124,16 @@ def _cut(model: Any, frozen: int) -> int:
     raise AssertionError("the first node is always a possible cut")
 
 
+def pooled(network: Network, pool: Literal["mean", "max"]) -> Network:
+    """Choose how the last map becomes one vector. Heads that were trained with another choice do not fit any more."""
+    model = onnx.ModelProto()
+    model.CopyFrom(network.model)
+    for node in model.graph.node:
+        if node.op_type in POOLS.values():
+            node.op_type = POOLS[pool]
+    return replace(network, model=model)
+
+
 def frozen_session(network: Network, size: int, threads: int = 0) -> Any:
     """Return an ONNX Runtime session of the frozen part for frames of another size than the encoder's own."""
     import onnxruntime
@@ -178,6 +189,8 @@ def _run_node(node: Any, values: Tensors, weights: Tensors) -> Any:
         return x + values[node.input[1]]
     if node.op_type == "GlobalAveragePool":
         return x.mean((2, 3), keepdim=True)
+    if node.op_type == "GlobalMaxPool":
+        return x.amax((2, 3), keepdim=True)
     if node.op_type == "Flatten":
         return x.flatten(1)
     raise EncoderError(f"a {node.op_type} node stands behind the frozen part; freeze more layers")

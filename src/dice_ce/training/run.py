@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Literal
@@ -25,8 +25,8 @@ from dice_ce.diagnoser import NetworkDiagnoser, softmax
 from dice_ce.encoder import Encoder, OnnxEncoder
 from dice_ce.errors import InputError
 from dice_ce.exam import Image
-from dice_ce.extraction import Progress
 from dice_ce.files import cache_root
+from dice_ce.progress import Watch
 from dice_ce.selector import Head, score_vectors
 from dice_ce.taxonomy import Taxonomy
 from dice_ce.training.augment import Augmentation, augment
@@ -35,11 +35,10 @@ from dice_ce.training.card import Curves, attachments, write_card
 from dice_ce.training.data import TrainingData, gather
 from dice_ce.training.heads import HeadConfig, balanced_weights, train_diagnoser, train_selector
 from dice_ce.training.samples import NEAR, Samples, samples_of_exams, samples_of_stills
+from dice_ce.training.simulated import SOURCE as SIMULATED
 
 DARK = 8
 """Brightness up to which a pixel may lie outside the field of view."""
-Watch = Callable[[str], Progress]
-"""Gives a progress bar for a piece of work."""
 
 
 @dataclass(frozen=True)
@@ -53,7 +52,7 @@ class TrainConfig:
     """Augmented views of every training picture, besides the picture itself."""
     diagnoser: Literal["head", "network"] = "head"
     """A head on the features, or as in the paper a second network, fine-tuned from the encoder."""
-    steps: int = 1600
+    steps: int = 1400
     """Of fine-tuning that network."""
 
 
@@ -62,7 +61,7 @@ class Figures:
     """How well a bundle judges single frames of one split."""
 
     selector: dict[str, SelectorFigures]
-    """By source; `all` for everything."""
+    """By source, all real frames first."""
     balanced: dict[str, Figure]
     calibration: float
     confusion: npt.NDArray[np.int64]
@@ -134,7 +133,7 @@ def _second_network(
     # Views are for the heads; the network draws its own.
     stills = samples[np.unique(np.char.add(samples.exam, samples.origin), return_index=True)[1]]
     return train_second_network(
-        stills, data.exams, encoder, taxonomy, work, recipe=recipe, progress=watch("fine-tuning the diagnoser")
+        stills, data.exams, encoder, taxonomy, work, recipe=recipe, progress=watch("fine-tuning the diagnoser", "steps")
     )
 
 
@@ -168,7 +167,7 @@ def samples_of_split(
         )
     for dataset in data.datasets:
         if any(row.split == split for row in dataset.exams):
-            bar = watch(f"exams of {split}")
+            bar = watch(f"exams of {split}", "exams")
             parts.append(samples_of_exams(dataset.of(split), encoder, taxonomy, near=config.near, progress=bar))
     return Samples.join(parts)
 
@@ -182,28 +181,34 @@ def other_view(picture: Image, chance: np.random.Generator) -> Image:
 def calibrate_selector(head: Head, validation: Samples) -> Head:
     """Shift and scale the Selector so that a score of 0.5 reaches the wanted recall on validation frames."""
     logits = head(validation.vectors)[:, 0]
-    return calibrated_selector(head, logits, validation.abnormal, balanced_weights(validation))
+    return calibrated_selector(head, logits, validation.abnormal, balanced_weights(validation), validation.case)
 
 
 def judge(samples: Samples, selector: Head, distributions: npt.NDArray[np.float32]) -> Figures:
-    """Report on frames that nothing was trained on, source by source; distributions are of the labelled ones."""
-    score = score_vectors(samples.vectors, selector)
-    sources = {"all": np.ones(len(samples), np.bool_)}
-    sources |= {str(source): samples.source == source for source in np.unique(samples.source)}
-    known = samples.labelled()
+    """Report on frames that nothing was trained on, source by source; distributions are of the labelled ones.
+
+    Where there are real frames, simulated ones count for nothing but their own row.
+    """
+    score, known = score_vectors(samples.vectors, selector), samples.labelled()
     said = distributions.argmax(axis=1)
-    right = known.labels[np.arange(len(known)), said]
-    of_source = {source: (known.source == source) | (source == "all") for source in sources}
+    real = known.source != SIMULATED if (known.source != SIMULATED).any() else np.ones(len(known), np.bool_)
     return Figures(
         {
             source: selector_figures(score[rows], samples.abnormal[rows], samples.case[rows], TAU_S)
-            for source, rows in sources.items()
+            for source, rows in _by_source(samples).items()
         },
         {
             source: balanced_accuracy(said[rows], known.labels[rows], known.case[rows])
-            for source, rows in of_source.items()
-            if rows.any()
+            for source, rows in _by_source(known).items()
         },
-        calibration_error(distributions.max(axis=1), right),
-        confusion(said, known.labels, known.labels.shape[1]),
+        calibration_error(distributions[real].max(axis=1), known.labels[real, said[real]]),
+        confusion(said[real], known.labels[real], known.labels.shape[1]),
     )
+
+
+def _by_source(samples: Samples) -> dict[str, npt.NDArray[np.bool_]]:
+    """Tell which samples are of each source, all real ones first."""
+    sources = [str(source) for source in np.unique(samples.source)]
+    real = samples.source != SIMULATED
+    name = "all real" if SIMULATED in sources else "all"
+    return {**({name: real} if real.any() else {}), **{source: samples.source == source for source in sources}}

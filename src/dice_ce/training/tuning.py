@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import reduce
 from operator import add
@@ -23,6 +23,7 @@ from dice_ce.datasets.folder import Dataset
 from dice_ce.datasets.tables import Annotation
 from dice_ce.extraction import Progress
 from dice_ce.files import write_atomically
+from dice_ce.progress import Watch
 from dice_ce.taxonomy import Taxonomy
 from dice_ce.weaver import WeaverConfig, weave
 
@@ -32,18 +33,18 @@ PER_WEAVING = 5
 MOST_ITEMS = 32.0
 """Items per exam, on average, that a summary may have: the budget of the baselines."""
 
-SELECTOR_SPACE = {"tau_s": (0.4, 0.5, 0.6, 0.7, 0.8)}
+SELECTOR_SPACE = {"tau_s": (0.5, 0.6, 0.7, 0.8, 0.9, 0.95)}
 WEAVER_SPACE: Mapping[str, Sequence[Any]] = {
     "coarse_minutes": (10.0, 20.0, 30.0, 45.0),
     "alpha_coarse": (0.2, 0.35, 0.5),
     "alpha_fine": (0.4, 0.5, 0.6, 0.8),
-    "delta_fine": (0.15, 0.2, 0.25, 0.3, 0.35, 0.4, 0.5),
-    "max_span": (None, 300.0),
+    "delta_fine": (0.15, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8),
+    "max_span": (None, 300.0, 900.0),
 }
 CONVERGER_SPACE: Mapping[str, Sequence[Any]] = {
     "tau_agree": (0.1, 0.2, 0.3, 0.4, 0.5, 0.6),
     "tau_min": (0.3, 0.4, 0.5, 0.6, 0.7, 0.8, 0.9),
-    "least_support": (1, 2, 3),
+    "least_support": (1, 2, 3, 5, 8),
 }
 BASELINE_SPACES: Mapping[str, Mapping[str, Sequence[Any]]] = {
     "uniform": {},
@@ -175,15 +176,17 @@ def _run(scorer: Scorer, name: str, settings: Mapping[str, Any], budget: int) ->
 
 
 def tune_all(
-    dataset: Dataset, bundle: Bundle, *, trials: int = TRIALS, seed: int = 0, watch: Callable[[str], Progress]
+    dataset: Dataset, bundle: Bundle, *, trials: int = TRIALS, seed: int = 0, watch: Watch
 ) -> tuple[Settings, dict[str, Tuned]]:
     """Tune DiCE and every baseline on the exams of one split; return DiCE's settings and all results by method."""
     exams = [prepare(row, bundle, progress=watch(f"preparing {row.exam_id}")) for row in dataset.exams]
     scorer = Scorer(exams, dataset.annotations, bundle.taxonomy)
-    settings, dice = tune_dice(scorer, bundle.settings, trials=trials, seed=seed, progress=watch("trials of dice"))
+    settings, dice = tune_dice(
+        scorer, bundle.settings, trials=trials, seed=seed, progress=watch("tuning dice", "trials")
+    )
     tuned = {"dice": dice}
     for name in BASELINE_SPACES:
-        bar = watch(f"trials of {name}")
+        bar = watch(f"tuning {name}", "trials")
         tuned[name] = tune_baseline(scorer, name, tau_s=settings.tau_s, trials=trials, seed=seed, progress=bar)
     return settings, tuned
 
