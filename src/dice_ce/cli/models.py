@@ -48,6 +48,7 @@ def add_commands(commands: Any) -> None:
     tune.add_argument("--split", default="validation", help="default: validation; never the test split")
     tune.add_argument("--trials", type=positive_int, default=200, help="for DiCE and each baseline (default: 200)")
     tune.add_argument("--seed", type=int, default=0)
+    tune.add_argument("--tune-tau-s", action="store_true", help="also the Selector's threshold, set for recall")
     tune.add_argument("--log", type=Path, metavar="CSV", help="write all trials of all methods there")
 
     backbones = command(commands, "backbones", run_backbones, "compare encoders as the Selector's backbone")
@@ -152,7 +153,9 @@ def run_tune(options: argparse.Namespace) -> int:
         raise InputError(f"{options.data}: patient '{leaking[0]}' stands in more than one split; split by patient")
     exams = dataset.of(options.split)
     with progress_bars() as watch:
-        settings, tuned = tune_all(exams, bundle, trials=options.trials, seed=options.seed, watch=watch)
+        settings, tuned = tune_all(
+            exams, bundle, trials=options.trials, seed=options.seed, with_tau_s=options.tune_tau_s, watch=watch
+        )
     if options.log:
         write_trials(options.log, tuned)
     if options.out:

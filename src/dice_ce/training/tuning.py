@@ -33,7 +33,8 @@ PER_WEAVING = 5
 MOST_ITEMS = 32.0
 """Items per exam, on average, that a summary may have: the budget of the baselines."""
 
-SELECTOR_SPACE = {"tau_s": (0.5, 0.6, 0.7, 0.8, 0.9, 0.95)}
+SELECTOR_SPACE: Mapping[str, Sequence[Any]] = {"tau_s": (0.5, 0.6, 0.7, 0.8, 0.9, 0.95)}
+"""Only searched if asked for: the Selector's threshold was calibrated for recall."""
 WEAVER_SPACE: Mapping[str, Sequence[Any]] = {
     "coarse_minutes": (10.0, 20.0, 30.0, 45.0),
     "alpha_coarse": (0.2, 0.35, 0.5),
@@ -105,15 +106,22 @@ def draw(space: Mapping[str, Sequence[Any]], chance: np.random.Generator) -> dic
 
 
 def tune_dice(
-    scorer: Scorer, start: Settings, *, trials: int = TRIALS, seed: int = 0, progress: Progress | None = None
+    scorer: Scorer,
+    start: Settings,
+    *,
+    trials: int = TRIALS,
+    seed: int = 0,
+    with_tau_s: bool = False,
+    progress: Progress | None = None,
 ) -> tuple[Settings, Tuned]:
     """Search at random, starting with what the bundle has; return the best settings."""
     chance = np.random.default_rng(seed)
+    selector_space = SELECTOR_SPACE if with_tau_s else {"tau_s": (start.tau_s,)}
     tried: list[Trial] = []
     known: list[Settings] = []
     while len(tried) < trials:
         is_first = not tried
-        tau_s = start.tau_s if is_first else draw(SELECTOR_SPACE, chance)["tau_s"]
+        tau_s = start.tau_s if is_first else draw(selector_space, chance)["tau_s"]
         weaver = start.weaver if is_first else replace(start.weaver, **draw(WEAVER_SPACE, chance))
         woven = [_woven(exam, tau_s, weaver) for exam in scorer.exams]
         for turn in range(min(PER_WEAVING, trials - len(tried))):
@@ -152,10 +160,11 @@ def tune_baseline(
     budget: int = BUDGET,
     trials: int = TRIALS,
     seed: int = 0,
+    with_tau_s: bool = False,
     progress: Progress | None = None,
 ) -> Tuned:
     """Search a baseline's settings in as many trials as DiCE had; what was drawn before is not computed again."""
-    space: Mapping[str, Sequence[Any]] = {**SELECTOR_SPACE, **BASELINE_SPACES[name]}
+    space = {**(SELECTOR_SPACE if with_tau_s else {"tau_s": (tau_s,)}), **BASELINE_SPACES[name]}
     chance = np.random.default_rng(seed)
     seen: dict[str, Trial] = {}
     tried: list[Trial] = []
@@ -176,18 +185,23 @@ def _run(scorer: Scorer, name: str, settings: Mapping[str, Any], budget: int) ->
 
 
 def tune_all(
-    dataset: Dataset, bundle: Bundle, *, trials: int = TRIALS, seed: int = 0, watch: Watch
+    dataset: Dataset,
+    bundle: Bundle,
+    *,
+    trials: int = TRIALS,
+    seed: int = 0,
+    with_tau_s: bool = False,
+    watch: Watch,
 ) -> tuple[Settings, dict[str, Tuned]]:
     """Tune DiCE and every baseline on the exams of one split; return DiCE's settings and all results by method."""
     exams = [prepare(row, bundle, progress=watch(f"preparing {row.exam_id}")) for row in dataset.exams]
     scorer = Scorer(exams, dataset.annotations, bundle.taxonomy)
-    settings, dice = tune_dice(
-        scorer, bundle.settings, trials=trials, seed=seed, progress=watch("tuning dice", "trials")
-    )
+    how: dict[str, Any] = {"trials": trials, "seed": seed, "with_tau_s": with_tau_s}
+    settings, dice = tune_dice(scorer, bundle.settings, progress=watch("tuning dice", "trials"), **how)
     tuned = {"dice": dice}
     for name in BASELINE_SPACES:
         bar = watch(f"tuning {name}", "trials")
-        tuned[name] = tune_baseline(scorer, name, tau_s=settings.tau_s, trials=trials, seed=seed, progress=bar)
+        tuned[name] = tune_baseline(scorer, name, tau_s=bundle.settings.tau_s, progress=bar, **how)
     return settings, tuned
 
 
