@@ -19,7 +19,7 @@ from dice_ce.encoder import OnnxEncoder
 from dice_ce.errors import UsageError
 from dice_ce.pipeline import summarize
 from dice_ce.taxonomy import Taxonomy
-from dice_ce.training.tuning import BASELINE_SPACES, Scorer, Trial, tune_baseline, tune_dice
+from dice_ce.training.tuning import BASELINE_SPACES, Scorer, Trial, read_trials, tune_baseline, tune_dice, with_tuned
 from tests.material import moving_dots, tiny_head, write_tiny_encoder, write_video
 
 
@@ -151,6 +151,9 @@ def test_tuning_writes_a_bundle_with_settings_of_all_methods(
     assert set(tuned.baselines) == set(BASELINE_SPACES)
     assert "## Settings\n\nChosen in 6 trials on 2 exams of 'data'" in tuned.card
     assert len(log.read_text().splitlines()) == 1 + 6 * (1 + len(BASELINE_SPACES))
+    trials = read_trials(log, "dice")
+    assert [trial.rank for trial in trials] == sorted((trial.rank for trial in trials), reverse=True)
+    assert with_tuned(Settings(), trials[0].settings) == tuned.settings
     assert main([*arguments, "--out", str(out)]) == 0
     assert load_bundle(out).card.count("## Settings") == 1
 

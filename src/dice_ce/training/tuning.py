@@ -18,7 +18,7 @@ from dice_ce.benchmark.methods import Prepared, prepare, run_baseline, run_conve
 from dice_ce.benchmark.metrics import RATIOS, Counts, count_exam
 from dice_ce.bundle import Bundle, Settings
 from dice_ce.converger import ConvergerConfig
-from dice_ce.datasets.csvfile import table_text
+from dice_ce.datasets.csvfile import read_table, table_text
 from dice_ce.datasets.folder import Dataset
 from dice_ce.datasets.tables import Annotation
 from dice_ce.extraction import Progress
@@ -27,6 +27,7 @@ from dice_ce.progress import Watch
 from dice_ce.taxonomy import Taxonomy
 from dice_ce.weaver import WeaverConfig, weave
 
+TRIAL_COLUMNS = ("method", "trial", "ldr", "sensitivity", "redundancy_window", "items", "settings")
 TRIALS = 200
 PER_WEAVING = 5
 """Trials that share one weaving of the candidates, which is what costs time."""
@@ -232,5 +233,26 @@ def write_trials(target: Path, tuned: Mapping[str, Tuned]) -> None:
         for name, result in tuned.items()
         for i, trial in enumerate(result.trials)
     ]
-    header = ("method", "trial", "ldr", "sensitivity", "redundancy_window", "items", "settings")
-    write_atomically(target, table_text(header, rows).encode())
+    write_atomically(target, table_text(TRIAL_COLUMNS, rows).encode())
+
+
+def read_trials(path: Path, method: str) -> list[Trial]:
+    """Read the trials of one method back, the best first."""
+    rows = [row for _, row in read_table(path, TRIAL_COLUMNS) if row["method"] == method]
+    trials = [
+        Trial(
+            json.loads(row["settings"]),
+            *(float(row[name]) for name in ("ldr", "sensitivity", "redundancy_window", "items")),
+        )
+        for row in rows
+    ]
+    return sorted(trials, key=lambda trial: trial.rank, reverse=True)
+
+
+def with_tuned(settings: Settings, values: Mapping[str, Any]) -> Settings:
+    """Put tuned values, as `describe` names them, into settings."""
+    return Settings(
+        values["tau_s"],
+        replace(settings.weaver, **{name: values[name] for name in WEAVER_SPACE}),
+        replace(settings.converger, **{name: values[name] for name in CONVERGER_SPACE}),
+    )
