@@ -5,7 +5,6 @@ from __future__ import annotations
 import itertools
 from collections.abc import Iterable
 from dataclasses import dataclass
-from typing import Protocol
 
 import numpy as np
 import numpy.typing as npt
@@ -18,13 +17,6 @@ from dice_ce.selector import Candidates, Head
 Floats = npt.NDArray[np.float32]
 
 BATCH = 8
-
-
-class Diagnoser(Protocol):
-    """Whatever turns candidate frames into lesion distributions."""
-
-    def __call__(self, exam: Exam | None, candidates: Candidates) -> Floats:
-        """Return p_t [n, labels] for every candidate; rows sum to 1."""
 
 
 def softmax(logits: Floats, temperature: float = 1.0) -> Floats:
