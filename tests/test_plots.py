@@ -20,20 +20,19 @@ from dice_ce.benchmark.comparison import compare
 from dice_ce.benchmark.evaluation import Protocol, evaluate
 from dice_ce.benchmark.match import NO_FRAME, Selection, Selections
 from dice_ce.benchmark.plots import (
-    Span,
     choose_patient,
     draw_case_study,
     draw_figures,
     draw_inconsistency,
     draw_switches,
     draw_timeline,
-    read_truth_spans,
 )
 from dice_ce.benchmark.plots_case import ordinal_at, spread_over
 from dice_ce.benchmark.plots_exam import results_of, strongest
 from dice_ce.benchmark.plots_style import METHOD_LOOKS, label_look, method_looks, paler
 from dice_ce.benchmark.plots_timeline import restless_finding
 from dice_ce.benchmark.run import Group, Method, Outcome, Results
+from dice_ce.benchmark.truth import Span, read_truth_labels, read_truth_spans
 from dice_ce.clock import ClockOptions, ExamClock
 from dice_ce.datasets.compose.truth import COLUMNS
 from dice_ce.datasets.csvfile import table_text
@@ -87,7 +86,7 @@ def results(*outcomes: Outcome) -> Results:
     exams = tuple(ExamRow(name, name, "test", Path(f"{name}.mp4")) for name in REPORTS)
     scored = [one.evaluation for one in outcomes]
     comparison = compare(scored) if len(scored) > 1 else None
-    return Results(Dataset(Path(), exams, annotations()), SimpleNamespace(), "head", outcomes, comparison, None)  # type: ignore[arg-type]
+    return Results(Dataset(Path(), exams, annotations()), SimpleNamespace(), "head", {}, outcomes, comparison, None)  # type: ignore[arg-type]
 
 
 DICE_ROW = outcome("dice", "DiCE", "ours", DICE)
@@ -364,6 +363,14 @@ def test_a_truth_without_times_and_without_a_clock_is_refused(tmp_path: Path) ->
     path.write_text("frame,label\n0,ulcer\n")
     with pytest.raises(ClockError, match=r"exam\.clock\.csv: the clock file cannot be read"):
         read_truth_spans(path)
+
+
+def test_labels_of_some_frames_are_read_by_number(tmp_path: Path) -> None:
+    path = composed(tmp_path / "exam.truth.csv", ["normal", "ulcer", "ulcer", "polyp"])
+    labels = Taxonomy().labels
+    assert [labels[i] for i in read_truth_labels(path, np.array([3, 1, 0]))] == ["polyp", "ulcer", "normal"]
+    with pytest.raises(InputError, match="says nothing about frame 4"):
+        read_truth_labels(path, np.array([3, 4]))
 
 
 def test_an_empty_truth_has_no_stretches(tmp_path: Path) -> None:

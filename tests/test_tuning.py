@@ -177,7 +177,7 @@ def test_the_benchmark_writes_tables_and_what_evaluate_reads(
         for kind in ("md", "csv", "tex"):
             assert (out / "tables" / f"{name}.{kind}").stat().st_size > 50
     page = (out / "results.md").read_text()
-    for picture in ("figures.png", "inconsistency.png", "switches.png"):
+    for picture in ("statistics.png", "figures.png", "inconsistency.png", "switches.png"):
         assert picture in page
         assert (out / picture).read_bytes().startswith(b"\x89PNG")
     for method in ("dice", "aks", "uniform-raw"):
@@ -186,6 +186,30 @@ def test_the_benchmark_writes_tables_and_what_evaluate_reads(
         scored = json.loads(capsys.readouterr().out)["methods"][0]["figures"]
         assert scored["ldr"] == figures[method]["ldr"]
         assert scored["redundancy"] == figures[method]["redundancy"]
+
+
+def test_where_the_truth_is_known_stages_that_know_it_show_what_limits_dice(
+    dataset: Path, bundle_folder: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Report and truth agree, so with both stages true every finding must be found, at its own time."""
+    lesions = {"c": (("erosion", 20),), "d": (("polyp", 70), ("ulcer", 10))}
+    for exam, found in lesions.items():
+        shown = ["normal"] * 80
+        for label, frame in found:
+            shown[frame - 2 : frame + 3] = [label] * 5
+        rows = "".join(f"{frame},{label}\n" for frame, label in enumerate(shown))
+        (dataset / f"{exam}.truth.csv").write_text("frame,label\n" + rows)
+        (dataset / f"{exam}.clock.csv").write_text("frame,seconds\n0,0\n79,790\n")
+    out = tmp_path / "results"
+    arguments = ["benchmark", "--data", str(dataset), "--bundle", str(bundle_folder), "--out", str(out), "--json"]
+    assert main(arguments) == 0
+    figures = json.loads(capsys.readouterr().out)["figures"]
+    assert figures["dice-true-both"]["ldr"]["value"] == 1
+    assert figures["dice-true-both"]["time_error"]["value"] <= 20
+    assert figures["dice-true-both"]["specificity"]["value"] == 1
+    assert "stages that know the truth" in (out / "results.md").read_text()
+    assert "| 160 | 15 |" in (out / "tables" / "selector.md").read_text()
+    assert "Both true" not in (out / "tables" / "tests.md").read_text()
 
 
 def test_methods_are_chosen_by_name_and_dice_is_always_there(bundle_folder: Path) -> None:

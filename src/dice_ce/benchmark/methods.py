@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from typing import Literal
 
 import numpy as np
 import numpy.typing as npt
@@ -15,6 +16,7 @@ from dice_ce.converger import ConvergerConfig, Judgment, converge, most_confiden
 from dice_ce.datasets.folder import ExamRow
 from dice_ce.errors import InputError
 from dice_ce.extraction import Progress, extract
+from dice_ce.frames import Ints
 from dice_ce.gate import GateConfig
 from dice_ce.pipeline import Ablation
 from dice_ce.selector import Candidates, score_frames, select
@@ -24,6 +26,7 @@ from dice_ce.taxonomy import Taxonomy
 from dice_ce.weaver import Context, fixed_windows, weave
 
 from .match import Selection, Selections, milliseconds
+from .truth import read_truth_labels, truth_beside
 
 LOWEST_TAU = 0.3
 """Frames with lower scores are never candidates here, so a diagnoser that looks at pictures need not see them."""
@@ -39,6 +42,13 @@ class Prepared:
     score: npt.NDArray[np.float32]
     distributions: npt.NDArray[np.float32]
     """[frames, labels]; NaN below the lowest threshold if the diagnoser looks at pictures."""
+    truth: Ints | None = None
+    """What every frame shows, where that is known."""
+
+    @property
+    def seconds(self) -> float:
+        """Length of the exam."""
+        return float(self.clock.seconds(len(self.clock.ticks) - 1) - self.clock.seconds(0))
 
     def candidates(self, tau_s: float) -> tuple[Candidates, npt.NDArray[np.float32]]:
         """Return the frames from a score on, with their distributions."""
@@ -63,7 +73,9 @@ def prepare(
         seen = select(features, score, exam.clock, floor)
         distributions = np.full((len(features), len(bundle.taxonomy)), np.nan, np.float32)
         distributions[score >= floor] = bundle.diagnoser(exam, seen)
-        return Prepared(row.exam_id, features, exam.clock, score, distributions)
+        truth = truth_beside(row)
+        labels = read_truth_labels(truth, features.frames.index, bundle.taxonomy) if truth else None
+        return Prepared(row.exam_id, features, exam.clock, score, distributions, labels)
 
 
 # --- DiCE ----------------------------------------------------------------------------------------------------------
@@ -110,6 +122,22 @@ def keyframes(candidates: Candidates, judged: Iterable[Judgment]) -> Selections:
 
 def _selection(candidates: Candidates, row: int, label: int) -> Selection:
     return Selection(milliseconds(float(candidates.seconds[row])), int(candidates.frames.index[row]), label)
+
+
+# --- oracles -------------------------------------------------------------------------------------------------------
+
+Oracle = Literal["selector", "diagnoser"]
+
+
+def knowing(prepared: Prepared, taxonomy: Taxonomy, oracles: Sequence[Oracle]) -> Prepared:
+    """Let the truth speak for the Selector or the diagnoser: what is still missed then, the other stages miss."""
+    assert prepared.truth is not None, "oracles are only asked where the truth is known"
+    score, distributions = prepared.score, prepared.distributions
+    if "selector" in oracles:
+        score = (prepared.truth != taxonomy.normal).astype(np.float32)
+    if "diagnoser" in oracles:
+        distributions = np.eye(len(taxonomy), dtype=np.float32)[prepared.truth]
+    return replace(prepared, score=score, distributions=distributions)
 
 
 # --- baselines -----------------------------------------------------------------------------------------------------

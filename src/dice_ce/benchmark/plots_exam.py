@@ -1,33 +1,19 @@
-"""One exam as the pictures see it: its findings, what each method made of them, and what was truly to be seen."""
+"""One exam as the pictures see it: its findings and what each method made of them."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from pathlib import Path
-from typing import NamedTuple
 
 import numpy as np
 
-from dice_ce.clock import parse_time, read_sidecar
-from dice_ce.datasets.csvfile import read_table
 from dice_ce.datasets.tables import Finding
-from dice_ce.errors import InputError, UsageError
+from dice_ce.errors import UsageError
 from dice_ce.taxonomy import Taxonomy
 
 from .match import NOTHING, Bools, Selections, Targets, Verdicts, judge, milliseconds
 from .plots_style import compared
 from .run import Outcome, Results
-
-
-class Span(NamedTuple):
-    """A stretch of an exam in which a lesion is in view."""
-
-    first: float
-    """Exam seconds of its first frame."""
-    last: float
-    """Of its last frame."""
-    label: str
 
 
 @dataclass(frozen=True, eq=False)
@@ -114,56 +100,3 @@ def strongest(methods: Sequence[Answers], count: int) -> list[Answers]:
 
     baselines = [answers for answers in methods if answers.outcome.method.group == "fixed budget"]
     return sorted(baselines, key=rank)[:count]
-
-
-# --- truth ---------------------------------------------------------------------------------------------------------
-
-
-def read_truth_spans(path: Path, taxonomy: Taxonomy = Taxonomy()) -> list[Span]:  # noqa: B008  frozen
-    """Read when which lesion is in view from a `<video>.truth.csv`; consecutive frames of one label are one stretch.
-
-    The simulator writes no times into it, so they are taken from the `<video>.clock.csv` beside it.
-    """
-    rows = read_table(path, ("frame", "label"))
-    if not rows:
-        return []
-    numbers = [_frame(row["frame"], path, line) for line, row in rows]
-    if "seconds" in rows[0][1]:
-        seconds = [_seconds(row["seconds"], path, line) for line, row in rows]
-    else:
-        clock = path.with_name(f"{path.name.removesuffix('.truth.csv')}.clock.csv")
-        times, _ = read_sidecar(clock, max(numbers) + 1, None)
-        seconds = [float(times[number]) for number in numbers]
-    spans: list[Span] = []
-    before = None
-    for (line, row), number, time in zip(rows, numbers, seconds, strict=True):
-        label = _label(row["label"], taxonomy, path, line)
-        if label == taxonomy.labels[taxonomy.normal]:
-            before = None
-            continue
-        if before == (number - 1, label):
-            spans[-1] = spans[-1]._replace(last=time)
-        else:
-            spans.append(Span(time, time, label))
-        before = number, label
-    return spans
-
-
-def _frame(text: str, path: Path, line: int) -> int:
-    if not text.isdecimal():
-        raise InputError(f"{path}, line {line}: '{text}' is no frame number; count frames from 0")
-    return int(text)
-
-
-def _seconds(text: str, path: Path, line: int) -> float:
-    try:
-        return float(parse_time(text))
-    except ValueError as error:
-        raise InputError(f"{path}, line {line}: {error}; write exam time in seconds") from error
-
-
-def _label(text: str, taxonomy: Taxonomy, path: Path, line: int) -> str:
-    try:
-        return taxonomy.labels[taxonomy.index(text)]
-    except InputError as error:
-        raise InputError(f"{path}, line {line}: {error}") from error

@@ -13,9 +13,10 @@ from dice_ce.clock import hms
 
 from .consistency import SHORT_SWITCH
 from .match import MATCH_WINDOW
-from .plots_exam import Answers, ExamResults, Span, results_of
+from .plots_exam import Answers, ExamResults, results_of
 from .plots_style import FAINT, INK, SOFT, WRONG, Look, is_ours, label_look, picture, weight
 from .run import Results
+from .truth import Span
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes

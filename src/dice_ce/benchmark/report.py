@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from pathlib import Path
 
 from dice_ce import DISCLAIMER
+from dice_ce.datasets.statistics import draw_statistics
 from dice_ce.files import write_atomically
 
 from .frames import SelectorFigures
@@ -16,10 +17,10 @@ from .plots import (
     draw_inconsistency,
     draw_switches,
     draw_timeline,
-    read_truth_spans,
 )
-from .run import Results, truth_beside
-from .tables import Cell, Table, ablation_table, consistency_table, main_table, raw_table, tests_table
+from .run import Results
+from .tables import Cell, Table, ablation_table, consistency_table, main_table, oracle_table, raw_table, tests_table
+from .truth import read_truth_spans, truth_beside
 
 
 def selector_table(figures: SelectorFigures, name: str) -> Table:
@@ -40,6 +41,8 @@ def write_report(results: Results, out: Path, *, command: str) -> Path:
         tables["raw-video"] = raw_table(results)
     if results.of("ablation"):
         tables["ablation"] = ablation_table(results)
+    if results.of("oracle"):
+        tables["oracles"] = oracle_table(results)
     tables["consistency"] = consistency_table(results)
     if results.comparison:
         rows = [outcome.method for outcome in results.outcomes]
@@ -59,7 +62,8 @@ def write_report(results: Results, out: Path, *, command: str) -> Path:
 
 def _draw(results: Results, out: Path) -> dict[str, str]:
     """Draw what can be drawn; return titles by file name."""
-    pictures = {}
+    draw_statistics(results.dataset, results.seconds, out / "statistics.png")
+    pictures = {"statistics.png": "The exams"}
     for name, draw, title in (
         ("figures.png", draw_figures, "Main figures with 95 % intervals"),
         ("inconsistency.png", draw_inconsistency, "Labels of neighbouring keyframes that differ"),

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import csv
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any, Literal, NamedTuple
 
 import numpy as np
+import numpy.typing as npt
 
 from dice_ce.baselines import BASELINES, BUDGET, build_baseline
 from dice_ce.bundle import Bundle
@@ -16,16 +16,18 @@ from dice_ce.datasets.csvfile import table_text
 from dice_ce.datasets.folder import Dataset, ExamRow
 from dice_ce.errors import UsageError
 from dice_ce.files import write_atomically
+from dice_ce.pipeline import Ablation
 from dice_ce.progress import Watch
-from dice_ce.taxonomy import NORMAL, Taxonomy
+from dice_ce.taxonomy import Taxonomy
 
 from .comparison import Comparison, compare
 from .evaluation import Evaluation, Protocol, evaluate
 from .frames import SelectorFigures, selector_figures
 from .match import Selections
-from .methods import Prepared, prepare, run_baseline, run_dice
+from .methods import Oracle, Prepared, knowing, prepare, run_baseline, run_dice
+from .truth import truth_beside
 
-Group = Literal["ours", "ablation", "fixed budget", "raw video"]
+Group = Literal["ours", "ablation", "oracle", "fixed budget", "raw video"]
 Labeller = Callable[[ExamRow, Sequence[int]], Mapping[int, int]]
 """Another diagnoser, such as a vision-language model: labels of some frames of an exam, by ordinal."""
 
@@ -57,6 +59,8 @@ class Results:
     dataset: Dataset
     bundle: Bundle
     diagnoser: str
+    seconds: Mapping[str, float]
+    """Length of every exam."""
     outcomes: tuple[Outcome, ...]
     comparison: Comparison | None
     selector: SelectorFigures | None
@@ -67,31 +71,44 @@ class Results:
         return [outcome for outcome in self.outcomes if outcome.method.group in groups]
 
 
-def methods(bundle: Bundle) -> dict[str, Method]:
-    """List every method with its settings: DiCE's from the bundle, the baselines' as they were tuned beside it."""
+def methods(bundle: Bundle, *, is_truth_known: bool = False) -> dict[str, Method]:
+    """List every method with its settings: DiCE's from the bundle, the baselines' as they were tuned beside it.
+
+    Where the truth of every frame is known, DiCE is also run with stages that know it.
+    """
     found = [
-        Method("dice", "DiCE", "ours", lambda exam: run_dice(exam, bundle.taxonomy, bundle.settings), {}),
-        Method(
-            "dice-without-weaver",
-            "- Context Weaver",
-            "ablation",
-            lambda exam: run_dice(exam, bundle.taxonomy, bundle.settings, ["weaver"]),
-            {},
-        ),
-        Method(
-            "dice-without-converger",
-            "- Evidence Converger",
-            "ablation",
-            lambda exam: run_dice(exam, bundle.taxonomy, bundle.settings, ["converger"]),
-            {},
-        ),
+        _dice("dice", "DiCE", "ours", bundle),
+        _dice("dice-without-weaver", "- Context Weaver", "ablation", bundle, without=["weaver"]),
+        _dice("dice-without-converger", "- Evidence Converger", "ablation", bundle, without=["converger"]),
     ]
+    if is_truth_known:
+        found += [
+            _dice("dice-true-selector", "True candidates", "oracle", bundle, oracles=["selector"]),
+            _dice("dice-true-diagnoser", "True labels", "oracle", bundle, oracles=["diagnoser"]),
+            _dice("dice-true-both", "Both true", "oracle", bundle, oracles=["selector", "diagnoser"]),
+        ]
     for name in BASELINES:
         tuned = dict(bundle.baselines.get(name, {}))
         tau_s = float(tuned.pop("tau_s", bundle.settings.tau_s))
         found.append(_baseline(name, tau_s, tuned))
         found.append(_baseline(name, 0.0, tuned))
     return {method.key: method for method in found}
+
+
+def _dice(
+    key: str,
+    name: str,
+    group: Group,
+    bundle: Bundle,
+    *,
+    without: Sequence[Ablation] = (),
+    oracles: Sequence[Oracle] = (),
+) -> Method:
+    def run(exam: Prepared) -> Selections:
+        known = knowing(exam, bundle.taxonomy, oracles) if oracles else exam
+        return run_dice(known, bundle.taxonomy, bundle.settings, without)
+
+    return Method(key, name, group, run, {})
 
 
 def _baseline(name: str, tau_s: float, tuned: Mapping[str, Any]) -> Method:
@@ -127,12 +144,16 @@ def run_benchmark(
 
     With a labeller and its name, the frames that the baselines choose are labelled by it; DiCE is left as it is.
     """
-    chosen = choose(methods(bundle), wanted)
+    is_truth_known = all(truth_beside(row) for row in dataset.exams)
+    chosen = choose(methods(bundle, is_truth_known=is_truth_known), wanted)
     picked: dict[str, dict[str, Selections]] = {method.key: {} for method in chosen}
-    seen: list[tuple[Prepared, Path | None]] = []
+    screened: list[Screened] = []
+    seconds: dict[str, float] = {}
     for row in dataset.exams:
         exam = prepare(row, bundle, progress=watch(row.exam_id))
-        seen.append((exam, truth_beside(row)))
+        seconds[row.exam_id] = exam.seconds
+        if exam.truth is not None:
+            screened.append(Screened(exam.exam_id, exam.score, exam.truth != bundle.taxonomy.normal))
         of_exam = {method: method.run(exam) for method in chosen}
         if labeller:
             of_exam = relabelled(of_exam, row, labeller[1])
@@ -146,14 +167,15 @@ def run_benchmark(
         write_predictions(out / "predictions" / f"{method.key}.csv", selections, bundle.taxonomy)
         scored = evaluate(selections, dataset.annotations, name=method.key, patients=patients, protocol=protocol)
         outcomes.append(Outcome(method, selections, scored))
-    comparison = compare([outcome.evaluation for outcome in outcomes]) if len(outcomes) > 1 else None
+    rivals = [outcome.evaluation for outcome in outcomes if outcome.method.group != "oracle"]
     return Results(
         dataset,
         bundle,
         labeller[0] if labeller else "head" if bundle.looks_at_features else "network",
+        seconds,
         tuple(outcomes),
-        comparison,
-        selector_on_exams(seen, bundle.settings.tau_s),
+        compare(rivals) if len(rivals) > 1 else None,
+        selector_on_exams(screened, bundle.settings.tau_s) if is_truth_known else None,
     )
 
 
@@ -170,17 +192,18 @@ def relabelled(selections: Mapping[Method, Selections], row: ExamRow, labeller: 
     }
 
 
-def selector_on_exams(exams: Sequence[tuple[Prepared, Path | None]], tau_s: float) -> SelectorFigures | None:
-    """Score the Selector on every frame of whole exams, if the truth of every frame lies beside each of them."""
-    shows, scores, cases = [], [], []
-    for exam, truth in exams:
-        if truth is None:
-            return None
-        with truth.open(newline="") as file:
-            lesion = np.array([row["label"] != NORMAL for row in csv.DictReader(file)], np.bool_)
-        shows.append(lesion[exam.features.frames.index])
-        scores.append(exam.score)
-        cases.append(np.full(len(exam.score), exam.exam_id))
+class Screened(NamedTuple):
+    """What the Selector said about every frame of an exam, and what they show."""
+
+    exam_id: str
+    score: npt.NDArray[np.float32]
+    is_lesion: npt.NDArray[np.bool_]
+
+
+def selector_on_exams(exams: Sequence[Screened], tau_s: float) -> SelectorFigures:
+    """Score the Selector on every frame of whole exams."""
+    cases = [np.full(len(exam.score), exam.exam_id) for exam in exams]
+    scores, shows = ([exam.score for exam in exams], [exam.is_lesion for exam in exams])
     return selector_figures(np.concatenate(scores), np.concatenate(shows), np.concatenate(cases), tau_s)
 
 
@@ -194,9 +217,3 @@ def write_predictions(target: Path, selections: Mapping[str, Selections], taxono
         )
     ]
     write_atomically(target, table_text(("exam_id", "seconds", "label", "frame"), rows).encode())
-
-
-def truth_beside(row: ExamRow) -> Path | None:
-    """Find the per-frame truth that simulated and composed exams have beside their video."""
-    path = row.video.with_name(f"{row.video.stem}.truth.csv")
-    return path if path.is_file() else None

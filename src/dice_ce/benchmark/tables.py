@@ -13,7 +13,7 @@ from dice_ce.encoder import count_weights
 from .comparison import Comparison, PairedTest
 from .evaluation import Figure
 from .metrics import RATIOS
-from .run import Outcome, Results
+from .run import Group, Outcome, Results
 
 LOWER_IS_BETTER = ("time_error", "redundancy", "redundancy_window")
 COLUMNS = {
@@ -141,17 +141,26 @@ def parameters_text(results: Results) -> str:
 
 def ablation_table(results: Results) -> Table:
     """DiCE without one of its stages, and what that costs."""
+    return _variants_table("Ablations", results, "ablation")
+
+
+def oracle_table(results: Results) -> Table:
+    """DiCE with a Selector or a diagnoser that knows the truth, and what that gains: where the losses are."""
+    return _variants_table("What limits DiCE: stages that know the truth", results, "oracle")
+
+
+def _variants_table(title: str, results: Results, group: Group) -> Table:
     (full,) = results.of("ours")
     header = ("Variant", "Frames per exam", *COLUMNS.values())
     rows = []
-    for outcome in [full, *results.of("ablation")]:
+    for outcome in [full, *results.of(group)]:
         cells = [Cell(outcome.method.name), Cell(f"{outcome.evaluation.figures['frames'].value:.1f}")]
         for key in COLUMNS:
             figure, reference = outcome.evaluation.figures[key], full.evaluation.figures[key]
             delta = "" if outcome is full else f" ({_delta(figure.value - reference.value, key)})"
             cells.append(Cell(figure_text(figure, key) + delta))
         rows.append(tuple(cells))
-    return Table("Ablations", header, tuple(rows))
+    return Table(title, header, tuple(rows))
 
 
 def _delta(difference: float, key: str) -> str:

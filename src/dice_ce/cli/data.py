@@ -56,7 +56,7 @@ def run_check(options: argparse.Namespace) -> int:
     if options.picture:
         from dice_ce.datasets.statistics import draw_statistics
 
-        draw_statistics(check, options.picture)
+        draw_statistics(check.dataset, {facts.exam_id: facts.seconds for facts in check.exams}, options.picture)
     print_json({"disclaimer": DISCLAIMER, **check_facts(check)}) if options.json else print(check_text(check))
     if options.picture and not options.json:
         print(f"picture  {options.picture}")

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import io
 from collections import Counter
+from collections.abc import Mapping
 from pathlib import Path
 
 from dice_ce import DISCLAIMER
-from dice_ce.datasets.check import Check
+from dice_ce.datasets.folder import Dataset
 from dice_ce.datasets.splits import SPLITS
 from dice_ce.errors import UsageError, require
 from dice_ce.files import write_atomically
@@ -17,8 +18,11 @@ UNDATED = {"svg": "Date", "pdf": "CreationDate"}
 COLOURS = {"train": "#4c78a8", "validation": "#72b7b2", "test": "#f58518", "": "#9a9a9a"}
 
 
-def draw_statistics(check: Check, target: Path) -> None:
-    """Draw findings by label, findings per exam and exam length, split by split."""
+def draw_statistics(dataset: Dataset, seconds: Mapping[str, float], target: Path) -> None:
+    """Draw findings by label, findings per exam and exam length, split by split.
+
+    `seconds` says how long the exams are that could be opened.
+    """
     if target.suffix.lower()[1:] not in ("png", *UNDATED):
         raise UsageError(f"{target}: pictures are written as .png, .svg or .pdf")
     require("matplotlib", extra="plots", purpose="drawing statistics")
@@ -26,7 +30,6 @@ def draw_statistics(check: Check, target: Path) -> None:
     from matplotlib.figure import Figure
     from matplotlib.layout_engine import ConstrainedLayoutEngine
 
-    dataset = check.dataset
     splits = [name for name in (*SPLITS, "") if any(row.split == name for row in dataset.exams)]
     figure = Figure(figsize=(11, 5.2), layout=ConstrainedLayoutEngine(rect=(0, 0.03, 1, 0.97)))
     axes = figure.subplot_mosaic("LLE;LLT")
@@ -47,7 +50,7 @@ def draw_statistics(check: Check, target: Path) -> None:
         )
         left += labels
         per_exam.append(found)
-        hours.append([facts.seconds / 3600 for facts in check.exams if facts.split == split])
+        hours.append([seconds[row.exam_id] / 3600 for row in rows if row.exam_id in seconds])
     for height, label in enumerate(shown):
         labels_axes.text(left[label], height, f" {left[label]}", va="center", fontsize=9)
     labels_axes.set(title="Findings by label", xlabel="findings")
