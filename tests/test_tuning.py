@@ -10,16 +10,27 @@ import numpy as np
 import pytest
 
 from dice_ce.benchmark.methods import judgments, keyframes, prepare, run_baseline, run_dice
-from dice_ce.benchmark.run import choose, methods, run_benchmark
+from dice_ce.benchmark.run import choose, methods, run_benchmark, without_extensions
 from dice_ce.bundle import Bundle, Settings, load_bundle, save_bundle
 from dice_ce.cli import main
+from dice_ce.condenser import CondenserConfig
 from dice_ce.converger import ConvergerConfig
 from dice_ce.datasets.folder import ExamRow, load_dataset
 from dice_ce.encoder import OnnxEncoder
 from dice_ce.errors import UsageError
-from dice_ce.pipeline import summarize
+from dice_ce.pipeline import Ablation, summarize
 from dice_ce.taxonomy import Taxonomy
-from dice_ce.training.tuning import BASELINE_SPACES, Scorer, Trial, read_trials, tune_baseline, tune_dice, with_tuned
+from dice_ce.training.tuning import (
+    BASELINE_SPACES,
+    VARIANTS,
+    Scorer,
+    Trial,
+    describe,
+    read_trials,
+    tune_baseline,
+    tune_dice,
+    with_tuned,
+)
 from tests.material import moving_dots, tiny_head, write_tiny_encoder, write_video
 
 
@@ -122,14 +133,18 @@ def test_trials_are_ranked_by_budget_then_detection_then_sensitivity_then_redund
 
 def test_tuning_dice_never_ends_below_where_it_started_and_repeats_itself(scorer: Scorer) -> None:
     start = Settings(tau_s=0.4)
-    settings, tuned = tune_dice(scorer, start, trials=12)
-    assert len(tuned.trials) == 12
-    assert tuned.best.rank >= tuned.trials[0].rank
-    assert tuned.best.rank == max(trial.rank for trial in tuned.trials)
-    again, same = tune_dice(scorer, start, trials=12)
-    assert (again, same) == (settings, tuned)
-    chosen = [run_dice(exam, scorer.taxonomy, settings) for exam in scorer.exams]
-    assert scorer.trial(tuned.best.settings, chosen) == tuned.best
+    results = tune_dice(scorer, start, trials=25)
+    assert tune_dice(scorer, start, trials=25) == results
+    assert results["dice"][1].trials[0].settings == describe(start)
+    for name, (settings, tuned) in results.items():
+        assert len(tuned.trials) == 25
+        assert tuned.best.rank >= tuned.trials[0].rank
+        assert tuned.best.rank == max(trial.rank for trial in tuned.trials)
+        without: list[Ablation] = ["weaver"] if name == "dice-windows" else []
+        chosen = [run_dice(exam, scorer.taxonomy, settings, without) for exam in scorer.exams]
+        assert scorer.trial(tuned.best.settings, chosen) == tuned.best
+    plain = results["dice-paper"][0]
+    assert plain == plain.by_the_paper()
 
 
 @pytest.mark.parametrize("name", BASELINE_SPACES)
@@ -148,9 +163,10 @@ def test_tuning_writes_a_bundle_with_settings_of_all_methods(
     printed = capsys.readouterr().out
     assert "best of 6 trials each" in printed
     tuned = load_bundle(out)
-    assert set(tuned.baselines) == set(BASELINE_SPACES)
+    assert set(tuned.baselines) == {*BASELINE_SPACES, *VARIANTS}
+    assert {"dice-paper", "dice-windows"} <= set(methods(tuned))
     assert "## Settings\n\nChosen in 6 trials on 2 exams of 'data'" in tuned.card
-    assert len(log.read_text().splitlines()) == 1 + 6 * (1 + len(BASELINE_SPACES))
+    assert len(log.read_text().splitlines()) == 1 + 6 * (1 + len(VARIANTS) + len(BASELINE_SPACES))
     trials = read_trials(log, "dice")
     assert [trial.rank for trial in trials] == sorted((trial.rank for trial in trials), reverse=True)
     assert with_tuned(Settings(), trials[0].settings) == tuned.settings
@@ -224,6 +240,19 @@ def test_tuned_settings_of_baselines_reach_the_benchmark(bundle_folder: Path) ->
     known = methods(bundle)
     assert known["aks"].settings == {"tau_s": 0.7, "depth": 3, "budget": 32}
     assert known["aks-raw"].settings == {"depth": 3, "budget": 32}
+
+
+def test_every_extension_that_is_used_gets_a_row_of_its_own(bundle_folder: Path) -> None:
+    bundle = load_bundle(bundle_folder)
+    assert without_extensions(bundle.settings) == {}
+    used = Settings(0.4, converger=ConvergerConfig(least_support=3), condenser=CondenserConfig(300.0, 32))
+    rows = without_extensions(used)
+    assert list(rows) == ["support", "repeats", "limit", "extensions"]
+    assert rows["support"][1] == replace(used, converger=ConvergerConfig())
+    assert rows["repeats"][1].condenser == CondenserConfig(0.0, 32)
+    assert rows["limit"][1].condenser == CondenserConfig(300.0, None)
+    assert rows["extensions"][1] == Settings(0.4)
+    assert "dice-without-limit" in methods(replace(bundle, settings=used))
 
 
 def test_keyframes_of_dropped_contexts_are_not_selected(scorer: Scorer) -> None:

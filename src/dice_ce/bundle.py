@@ -17,12 +17,13 @@ import io
 import json
 import zipfile
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
-from typing import Any
+from typing import Any, Self
 
 import numpy as np
 
+from dice_ce.condenser import CondenserConfig
 from dice_ce.converger import ConvergerConfig
 from dice_ce.diagnoser import HeadDiagnoser, NetworkDiagnoser
 from dice_ce.encoder import ENCODERS, Encoder, OnnxEncoder, load_encoder
@@ -48,6 +49,19 @@ class Settings:
     tau_s: float = 0.5
     weaver: WeaverConfig = field(default_factory=WeaverConfig)
     converger: ConvergerConfig = field(default_factory=ConvergerConfig)
+    condenser: CondenserConfig = field(default_factory=CondenserConfig)
+
+    def by_the_paper(self) -> Settings:
+        """Return the same without what we added to the paper's rules."""
+        return replace(self, converger=replace(self.converger, least_support=1), condenser=CondenserConfig())
+
+    @classmethod
+    def of(cls, stored: Mapping[str, Any]) -> Self:
+        """Read what `asdict` made of settings."""
+        weaver = dict(stored["weaver"])
+        weaver["tokens"] = TokenConfig(**weaver["tokens"])
+        condenser = CondenserConfig(**stored.get("condenser", {}))  # bundles from before it have none
+        return cls(float(stored["tau_s"]), WeaverConfig(**weaver), ConvergerConfig(**stored["converger"]), condenser)
 
 
 @dataclass(frozen=True, eq=False)
@@ -64,7 +78,7 @@ class Bundle:
     settings: Settings
     card: str
     baselines: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
-    """Settings of the baselines that were tuned beside it, on the same exams and in as many trials."""
+    """Settings of the baselines and of variants of DiCE, tuned beside it on the same exams and in as many trials."""
 
     @property
     def looks_at_features(self) -> bool:
@@ -164,7 +178,7 @@ def _build(facts: Mapping[str, Any], files: Mapping[str, bytes], path: Path) -> 
         encoder=encoder,
         selector=Head.from_arrays(arrays, "selector"),
         diagnoser=diagnoser,
-        settings=_settings(facts["settings"]),
+        settings=Settings.of(facts["settings"]),
         card=files.get("MODEL_CARD.md", b"").decode(),
         baselines=json.loads(files.get(BASELINES, b"{}")),
     )
@@ -181,12 +195,6 @@ def _network(reference: Mapping[str, str], files: Mapping[str, bytes], path: Pat
             f"installed ({encoder.digest[:12]}); install the versions in constraints.txt or train the bundle again"
         )
     return encoder
-
-
-def _settings(stored: Mapping[str, Any]) -> Settings:
-    weaver = dict(stored["weaver"])
-    weaver["tokens"] = TokenConfig(**weaver["tokens"])
-    return Settings(float(stored["tau_s"]), WeaverConfig(**weaver), ConvergerConfig(**stored["converger"]))
 
 
 def save_bundle(

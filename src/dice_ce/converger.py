@@ -13,7 +13,8 @@ from dice_ce.frames import Ints
 from dice_ce.weaver import Context
 
 Floats = npt.NDArray[np.float32]
-Verdict = Literal["kept", "normal", "low_confidence"]
+Verdict = Literal["kept", "normal", "low_confidence", "outranked"]
+"""The last one is given by the condenser."""
 
 
 @dataclass(frozen=True)
@@ -50,6 +51,8 @@ class Judgment:
     fell_back: bool
     """No frame reached tau_agree, so all were kept."""
     verdict: Verdict
+    joined: tuple[Context, ...] = ()
+    """Contexts that the condenser put to this one."""
 
 
 def converge(
@@ -75,7 +78,7 @@ def judge(context: Context, distributions: Floats, normal: int, config: Converge
         verdict = "normal"
     elif evidence[label] < config.tau_min or retained.sum() < config.least_support:
         verdict = "low_confidence"
-    return _judgment(context, retained, fused / fused.sum(), evidence, provisional, label, fell_back, verdict)
+    return judgment(context, retained, fused / fused.sum(), evidence, provisional, label, fell_back, verdict)
 
 
 def most_confident_frame(
@@ -92,10 +95,10 @@ def most_confident_frame(
         verdict = "low_confidence"
     retained = np.arange(len(p)) == best
     fused = p.sum(axis=0)
-    return _judgment(context, retained, fused / fused.sum(), p[best], int(fused.argmax()), label, False, verdict)
+    return judgment(context, retained, fused / fused.sum(), p[best], int(fused.argmax()), label, False, verdict)
 
 
-def _judgment(
+def judgment(
     context: Context,
     retained: npt.NDArray[np.bool_],
     before: npt.NDArray[np.float64],
@@ -105,6 +108,7 @@ def _judgment(
     fell_back: bool,
     verdict: Verdict,
 ) -> Judgment:
+    """Add what follows from the evidence: confidence, runner-up and margin."""
     others = np.where(np.arange(len(evidence)) == label, -1.0, evidence)
     runner_up = int(others.argmax())
     return Judgment(

@@ -8,13 +8,17 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import Any, Literal
 
+import numpy as np
+import numpy.typing as npt
+
 from dice_ce import __version__
 from dice_ce.bundle import Bundle, Settings, load_bundle
-from dice_ce.converger import converge, most_confident_frame
+from dice_ce.condenser import condense
+from dice_ce.converger import Judgment, converge, most_confident_frame
 from dice_ce.exam import Exam, open_exam
 from dice_ce.extraction import Progress, extract
 from dice_ce.gate import GateConfig
-from dice_ce.selector import score_frames, select
+from dice_ce.selector import Candidates, score_frames, select
 from dice_ce.summary import Summary, assemble
 from dice_ce.weaver import fixed_windows, weave
 
@@ -53,13 +57,8 @@ def summarize(
     features = extract(exam, bundle.encoder, gate=gate, progress=progress)
     score = score_frames(features, bundle.selector)
     candidates = select(features, score, exam.clock, settings.tau_s)
-    contexts = fixed_windows(candidates) if "weaver" in without else weave(candidates, settings.weaver)
     distributions = bundle.diagnoser(exam, candidates)
-    normal = bundle.taxonomy.normal
-    if "converger" in without:
-        judgments = [most_confident_frame(context, distributions, normal) for context in contexts]
-    else:
-        judgments = converge(contexts, distributions, normal, settings.converger)
+    judgments = judge_candidates(candidates, distributions, bundle.taxonomy.normal, settings, without)
     return assemble(
         exam,
         features,
@@ -70,6 +69,22 @@ def summarize(
         bundle.taxonomy,
         provenance(exam, bundle, settings, without, gate, command),
     )
+
+
+def judge_candidates(
+    candidates: Candidates,
+    distributions: npt.NDArray[np.float32],
+    normal: int,
+    settings: Settings,
+    without: Sequence[Ablation] = (),
+) -> list[Judgment]:
+    """Weave, converge and condense: everything between candidates and summary. The benchmark runs it by itself."""
+    contexts = fixed_windows(candidates) if "weaver" in without else weave(candidates, settings.weaver)
+    if "converger" in without:
+        judgments = [most_confident_frame(context, distributions, normal) for context in contexts]
+    else:
+        judgments = converge(contexts, distributions, normal, settings.converger)
+    return condense(judgments, candidates.seconds, settings.condenser)
 
 
 def provenance(

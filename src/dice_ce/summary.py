@@ -152,6 +152,7 @@ def assemble(
         key=lambda item: (item.keyframe.seconds, item.keyframe.frame, item.id),
     )
     verdicts = [item.verdict for item in items]
+    contexts = [context for judgment in judgments for context in (judgment.context, *judgment.joined)]
     return Summary(
         exam=_exam_facts(exam, features),
         taxonomy=taxonomy,
@@ -159,11 +160,13 @@ def assemble(
             "frames": len(exam),
             "decoded": len(features),
             "candidates": len(candidates),
-            "coarse_contexts": len({judgment.context.coarse for judgment in judgments}),
-            "contexts": len(judgments),
+            "coarse_contexts": len({context.coarse for context in contexts}),
+            "contexts": len(contexts),
+            "joined": len(contexts) - len(judgments),
             "kept": verdicts.count("kept"),
             "dropped_normal": verdicts.count("normal"),
             "dropped_low_confidence": verdicts.count("low_confidence"),
+            "dropped_outranked": verdicts.count("outranked"),
         },
         items=tuple(item for item in items if item.verdict == "kept"),
         dropped=tuple(item for item in items if item.verdict != "kept"),
@@ -219,8 +222,11 @@ def _reason(judgment: Judgment, labels: tuple[str, ...]) -> str:
         return f"Dropped as normal: {said}; {next_best}."
     if judgment.verdict == "low_confidence":
         return f"Dropped as too doubtful: {said}; {next_best}."
+    if judgment.verdict == "outranked":
+        return f"Left out because others have more evidence: {said}; {next_best}."
     alone = " No frame agreed strongly by itself." if judgment.fell_back else ""
-    return f"{said[0].upper()}{said[1:]}; {next_best}.{alone}"
+    seen = f" Seen {1 + len(judgment.joined)} times in a short while." if judgment.joined else ""
+    return f"{said[0].upper()}{said[1:]}; {next_best}.{alone}{seen}"
 
 
 def _exam_facts(exam: Exam, features: Features) -> dict[str, Any]:

@@ -12,18 +12,17 @@ import numpy.typing as npt
 from dice_ce.baselines import BUDGET, Pool, Rule
 from dice_ce.bundle import Bundle, Settings
 from dice_ce.clock import ExamClock
-from dice_ce.converger import ConvergerConfig, Judgment, converge, most_confident_frame
+from dice_ce.converger import Judgment
 from dice_ce.datasets.folder import ExamRow
 from dice_ce.errors import InputError
 from dice_ce.extraction import Progress, extract
 from dice_ce.frames import Ints
 from dice_ce.gate import GateConfig
-from dice_ce.pipeline import Ablation
+from dice_ce.pipeline import Ablation, judge_candidates
 from dice_ce.selector import Candidates, score_frames, select
 from dice_ce.store import Features
 from dice_ce.summary import medoid
 from dice_ce.taxonomy import Taxonomy
-from dice_ce.weaver import Context, fixed_windows, weave
 
 from .match import Selection, Selections, milliseconds
 from .truth import read_truth_labels, truth_beside
@@ -86,10 +85,7 @@ def judgments(
 ) -> tuple[Candidates, list[Judgment]]:
     """Weave and converge, or leave one of them out as in the paper's ablations."""
     candidates, distributions = prepared.candidates(settings.tau_s)
-    contexts = fixed_windows(candidates) if "weaver" in without else weave(candidates, settings.weaver)
-    if "converger" in without:
-        return candidates, [most_confident_frame(context, distributions, taxonomy.normal) for context in contexts]
-    return candidates, converge(contexts, distributions, taxonomy.normal, settings.converger)
+    return candidates, judge_candidates(candidates, distributions, taxonomy.normal, settings, without)
 
 
 def run_dice(
@@ -97,17 +93,6 @@ def run_dice(
 ) -> Selections:
     """Return the keyframes and labels of the contexts that were kept."""
     return keyframes(*judgments(prepared, taxonomy, settings, without))
-
-
-def run_converger(
-    candidates: Candidates,
-    contexts: Sequence[Context],
-    distributions: npt.NDArray[np.float32],
-    normal: int,
-    config: ConvergerConfig,
-) -> Selections:
-    """Do the same with contexts that were woven before."""
-    return keyframes(candidates, converge(contexts, distributions, normal, config))
 
 
 def keyframes(candidates: Candidates, judged: Iterable[Judgment]) -> Selections:

@@ -11,7 +11,7 @@ import numpy as np
 import numpy.typing as npt
 
 from dice_ce.baselines import BASELINES, BUDGET, build_baseline
-from dice_ce.bundle import Bundle
+from dice_ce.bundle import Bundle, Settings
 from dice_ce.datasets.csvfile import table_text
 from dice_ce.datasets.folder import Dataset, ExamRow
 from dice_ce.errors import UsageError
@@ -30,6 +30,12 @@ from .truth import truth_beside
 Group = Literal["ours", "ablation", "oracle", "fixed budget", "raw video"]
 Labeller = Callable[[ExamRow, Sequence[int]], Mapping[int, int]]
 """Another diagnoser, such as a vision-language model: labels of some frames of an exam, by ordinal."""
+
+VARIANTS: tuple[tuple[str, str, tuple[Ablation, ...]], ...] = (
+    ("dice-paper", "The paper's rules", ()),
+    ("dice-windows", "Windows of 300 s", ("weaver",)),
+)
+"""Variants of DiCE that `tune` gives thresholds of their own."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -80,6 +86,15 @@ def methods(bundle: Bundle, *, is_truth_known: bool = False) -> dict[str, Method
         _dice("dice", "DiCE", "ours", bundle),
         _dice("dice-without-weaver", "- Context Weaver", "ablation", bundle, without=["weaver"]),
         _dice("dice-without-converger", "- Evidence Converger", "ablation", bundle, without=["converger"]),
+        *(
+            _dice(f"dice-without-{key}", f"- {name} (ours)", "ablation", replace(bundle, settings=settings))
+            for key, (name, settings) in without_extensions(bundle.settings).items()
+        ),
+        *(
+            _dice(key, f"{name}, tuned alone", "ablation", _with(bundle, bundle.baselines[key]), without=without)
+            for key, name, without in VARIANTS
+            if key in bundle.baselines
+        ),
     ]
     if is_truth_known:
         found += [
@@ -93,6 +108,25 @@ def methods(bundle: Bundle, *, is_truth_known: bool = False) -> dict[str, Method
         found.append(_baseline(name, tau_s, tuned))
         found.append(_baseline(name, 0.0, tuned))
     return {method.key: method for method in found}
+
+
+def _with(bundle: Bundle, settings: Mapping[str, Any]) -> Bundle:
+    return replace(bundle, settings=Settings.of(settings))
+
+
+def without_extensions(settings: Settings) -> dict[str, tuple[str, Settings]]:
+    """Take away, one at a time and then together, what we added to the paper's rules and these settings use."""
+    converger, condenser = settings.converger, settings.condenser
+    found: dict[str, tuple[str, Settings]] = {}
+    if converger.least_support > 1:
+        found["support"] = "Least support", replace(settings, converger=replace(converger, least_support=1))
+    if condenser.repeat_seconds > 0:
+        found["repeats"] = "Joined repeats", replace(settings, condenser=replace(condenser, repeat_seconds=0.0))
+    if condenser.most_items is not None:
+        found["limit"] = "Limit of items", replace(settings, condenser=replace(condenser, most_items=None))
+    if len(found) > 1:
+        found["extensions"] = "All of these", settings.by_the_paper()
+    return found
 
 
 def _dice(

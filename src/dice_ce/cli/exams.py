@@ -47,6 +47,8 @@ def add_commands(commands: Any) -> None:
     model.add_argument("--tau-agree", type=share, help="probability from which a frame supports its context's label")
     model.add_argument("--tau-min", type=share, help="confidence below which a context is dropped")
     model.add_argument("--least-support", type=positive_int, help="frames that must support a context (paper: 1)")
+    model.add_argument("--repeat-seconds", type=whole, help="time in which one label is one finding (paper: 0)")
+    model.add_argument("--most-items", type=positive_int, help="findings to show at most, those with most evidence")
     model.add_argument("--coarse-minutes", type=float, help="exam time per anatomical context")
     model.add_argument("--delta-fine", type=float, help="token distance at which glimpses are of different lesions")
     model.add_argument("--weaver", choices=("ward", "kmeans"), help="how anatomical contexts are found")
@@ -139,6 +141,7 @@ def _override(settings: Settings, options: argparse.Namespace) -> Settings:
         return {field: value for field, value in values.items() if value is not None}
 
     converger = given({name: name for name in ("tau_agree", "tau_min", "least_support")})
+    condenser = given({name: name for name in ("repeat_seconds", "most_items")})
     weaver = given({"coarse_minutes": "coarse_minutes", "delta_fine": "delta_fine", "method": "weaver"})
     tokens = replace(settings.weaver.tokens, **given({"time": "tokens"}))
     return replace(
@@ -146,6 +149,7 @@ def _override(settings: Settings, options: argparse.Namespace) -> Settings:
         **given({"tau_s": "tau_s"}),
         weaver=replace(settings.weaver, tokens=tokens, **weaver),
         converger=replace(settings.converger, **converger),
+        condenser=replace(settings.condenser, **condenser),
     )
 
 

@@ -159,12 +159,13 @@ def run_tune(options: argparse.Namespace) -> int:
     if options.log:
         write_trials(options.log, tuned)
     if options.out:
-        baselines = {name: result.best.settings for name, result in tuned.items() if name != "dice"}
+        beside = {name: result.best.settings for name, result in tuned.items() if name not in settings}
+        beside |= {name: asdict(values) for name, values in settings.items() if name != "dice"}
         note = tuned_note(exams, tuned, options.trials)
-        export_bundle(options.bundle, options.out, settings=settings, baselines=baselines, note=note)
+        export_bundle(options.bundle, options.out, settings=settings["dice"], baselines=beside, note=note)
     if options.json:
         best = {name: asdict(result.best) for name, result in tuned.items()}
-        print_json({"disclaimer": DISCLAIMER, "best": best, "settings": asdict(settings)})
+        print_json({"disclaimer": DISCLAIMER, "best": best, "settings": asdict(settings["dice"])})
         return 0
     print(tuned_text(tuned, options.trials))
     print(f"written: {options.out}" if options.out else "nothing written: --out BUNDLE keeps these settings")

@@ -25,7 +25,14 @@ SCORE_HEIGHT, CANDIDATES_HEIGHT, GAP = 44, 26, 10
 AXIS_HEIGHT = 24
 TICKS = (10, 60, 300, 600, 1800, 3600, 7200, 14400, 43200, 86400)
 MOST_TICKS = 14
-SPANS = (("kept", "Findings"), ("low_confidence", "Too doubtful"), ("normal", "Normal"))
+SPANS = (
+    ("kept", "Findings"),
+    ("outranked", "Beyond the limit"),
+    ("low_confidence", "Too doubtful"),
+    ("normal", "Normal"),
+)
+RARE = "outranked"
+"""Gets a lane only if there is one."""
 
 
 @dataclass(frozen=True)
@@ -55,13 +62,14 @@ def timeline_section(summary: Summary, material: Material) -> str:
     parts: list[str] = []
     names: list[tuple[float, str]] = []
     spans_top = TIP_HEIGHT + MARK_LANE * (max(lanes, default=0) + 1) + GAP / 2
-    for row, (verdict, name) in enumerate(SPANS):
+    spans = [span for span in SPANS if span[0] != RARE or any(item.verdict == RARE for item in summary.dropped)]
+    for row, (verdict, name) in enumerate(spans):
         y = spans_top + SPAN_LANE * row
         names.append((y + SPAN_HEIGHT, name))
         parts += [_span(item, y, axis, material) for item in _all(summary) if item.verdict == verdict]
     for item, lane in zip(summary.items, lanes, strict=True):
         parts.append(_mark(item, spans_top - GAP / 2 - MARK_LANE * (lane + 0.5), axis, material))
-    score_top = spans_top + SPAN_LANE * len(SPANS) + GAP
+    score_top = spans_top + SPAN_LANE * len(spans) + GAP
     score, candidates = summary.activity["mean_score"], summary.activity["candidates"]
     candidates_top = score_top + SCORE_HEIGHT + GAP
     names += [(score_top + SCORE_HEIGHT, "Selector score"), (candidates_top + CANDIDATES_HEIGHT, "Candidates")]

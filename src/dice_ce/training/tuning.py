@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import reduce
 from operator import add
@@ -14,27 +14,29 @@ import numpy as np
 
 from dice_ce.baselines import BUDGET, build_baseline
 from dice_ce.benchmark.match import Selections, Targets
-from dice_ce.benchmark.methods import Prepared, prepare, run_baseline, run_converger
+from dice_ce.benchmark.methods import Prepared, keyframes, prepare, run_baseline
 from dice_ce.benchmark.metrics import RATIOS, Counts, count_exam
 from dice_ce.bundle import Bundle, Settings
-from dice_ce.converger import ConvergerConfig
+from dice_ce.condenser import condense
+from dice_ce.converger import converge
 from dice_ce.datasets.csvfile import read_table, table_text
 from dice_ce.datasets.folder import Dataset
 from dice_ce.datasets.tables import Annotation
 from dice_ce.extraction import Progress
 from dice_ce.files import write_atomically
 from dice_ce.progress import Watch
+from dice_ce.selector import Candidates
 from dice_ce.taxonomy import Taxonomy
-from dice_ce.weaver import WeaverConfig, weave
+from dice_ce.weaver import Context, Floats, fixed_windows, weave
 
 TRIAL_COLUMNS = ("method", "trial", "ldr", "sensitivity", "redundancy_window", "items", "settings")
 TRIALS = 200
-PER_WEAVING = 5
+PER_WEAVING = 20
 """Trials that share one weaving of the candidates, which is what costs time."""
 MOST_ITEMS = 32.0
 """Items per exam, on average, that a summary may have: the budget of the baselines."""
 
-SELECTOR_SPACE: Mapping[str, Sequence[Any]] = {"tau_s": (0.5, 0.6, 0.7, 0.8, 0.9, 0.95)}
+SELECTOR_SPACE: Mapping[str, Sequence[Any]] = {"tau_s": (0.5, 0.7, 0.8, 0.9, 0.95, 0.97, 0.98)}
 """Only searched if asked for: the Selector's threshold was calibrated for recall."""
 WEAVER_SPACE: Mapping[str, Sequence[Any]] = {
     "coarse_minutes": (10.0, 20.0, 30.0, 45.0),
@@ -48,6 +50,12 @@ CONVERGER_SPACE: Mapping[str, Sequence[Any]] = {
     "tau_min": (0.3, 0.4, 0.5, 0.6, 0.7, 0.8, 0.9),
     "least_support": (1, 2, 3, 5, 8),
 }
+CONDENSER_SPACE: Mapping[str, Sequence[Any]] = {
+    "repeat_seconds": (0.0, 120.0, 300.0, 600.0),
+    "most_items": (None, 24, 32, 48),
+}
+VARIANTS = ("dice-paper", "dice-windows")
+"""Tuned beside DiCE, so that a comparison with it is fair."""
 BASELINE_SPACES: Mapping[str, Mapping[str, Sequence[Any]]] = {
     "uniform": {},
     "random": {},
@@ -114,34 +122,66 @@ def tune_dice(
     seed: int = 0,
     with_tau_s: bool = False,
     progress: Progress | None = None,
-) -> tuple[Settings, Tuned]:
-    """Search at random, starting with what the bundle has; return the best settings."""
+) -> dict[str, tuple[Settings, Tuned]]:
+    """Search at random, starting with what the bundle has; return the best settings of DiCE and of two variants.
+
+    The variants get the same trials: one without what we added to the paper, one with windows instead of the weaver.
+    """
     chance = np.random.default_rng(seed)
     selector_space = SELECTOR_SPACE if with_tau_s else {"tau_s": (start.tau_s,)}
-    tried: list[Trial] = []
-    known: list[Settings] = []
-    while len(tried) < trials:
-        is_first = not tried
-        tau_s = start.tau_s if is_first else draw(selector_space, chance)["tau_s"]
-        weaver = start.weaver if is_first else replace(start.weaver, **draw(WEAVER_SPACE, chance))
-        woven = [_woven(exam, tau_s, weaver) for exam in scorer.exams]
-        for turn in range(min(PER_WEAVING, trials - len(tried))):
-            converger = start.converger
-            if not (is_first and turn == 0):
-                converger = ConvergerConfig(**draw(CONVERGER_SPACE, chance))
-            settings = Settings(tau_s, weaver, converger)
-            chosen = [run_converger(*parts, scorer.taxonomy.normal, converger) for parts in woven]
-            known.append(settings)
-            tried.append(scorer.trial(describe(settings), chosen))
+    tried: dict[str, list[tuple[Settings, Trial]]] = {name: [] for name in ("dice", *VARIANTS)}
+
+    def note(name: str, settings: Settings, chosen: Sequence[Selections]) -> None:
+        tried[name].append((settings, scorer.trial(describe(settings), chosen)))
+
+    for group in _grouped(start, trials, selector_space, chance):
+        tau_s, weaver = group[0].tau_s, group[0].weaver
+        candidates = [exam.candidates(tau_s) for exam in scorer.exams]
+        woven = [(*parts, weave(parts[0], weaver)) for parts in candidates]
+        windows = [(*parts, fixed_windows(parts[0])) for parts in candidates]
+        for settings in group:
+            normal, plain = scorer.taxonomy.normal, settings.by_the_paper()
+            note("dice", settings, [_judged(*parts, normal, settings) for parts in woven])
+            note("dice-paper", plain, [_judged(*parts, normal, plain) for parts in woven])
+            note("dice-windows", settings, [_judged(*parts, normal, settings) for parts in windows])
             if progress:
-                progress(len(tried), trials)
-    best = max(range(trials), key=lambda i: (tried[i].rank, -i))
-    return known[best], Tuned(tried[best], tuple(tried))
+                progress(len(tried["dice"]), trials)
+    return {name: _best(results) for name, results in tried.items()}
 
 
-def _woven(exam: Prepared, tau_s: float, weaver: WeaverConfig) -> tuple[Any, Any, Any]:
-    candidates, distributions = exam.candidates(tau_s)
-    return candidates, weave(candidates, weaver), distributions
+def _grouped(
+    start: Settings, trials: int, selector_space: Mapping[str, Sequence[Any]], chance: np.random.Generator
+) -> Iterator[list[Settings]]:
+    """Draw all settings to try, in groups that share one weaving; the first are those to start from."""
+    for first in range(0, trials, PER_WEAVING):
+        woven = start
+        if first:
+            weaver = replace(start.weaver, **draw(WEAVER_SPACE, chance))
+            woven = replace(start, **draw(selector_space, chance), weaver=weaver)
+        group = [_rejudged(woven, chance) for _ in range(min(PER_WEAVING, trials - first))]
+        yield group if first else [start, *group[1:]]
+
+
+def _rejudged(settings: Settings, chance: np.random.Generator) -> Settings:
+    """Draw what comes after the weaver."""
+    converger = replace(settings.converger, **draw(CONVERGER_SPACE, chance))
+    return replace(
+        settings, converger=converger, condenser=replace(settings.condenser, **draw(CONDENSER_SPACE, chance))
+    )
+
+
+def _best(results: Sequence[tuple[Settings, Trial]]) -> tuple[Settings, Tuned]:
+    """Take the best trial, the earliest of equals."""
+    settings, best = max(results, key=lambda result: result[1].rank)
+    return settings, Tuned(best, tuple(trial for _, trial in results))
+
+
+def _judged(
+    candidates: Candidates, distributions: Floats, contexts: Sequence[Context], normal: int, settings: Settings
+) -> Selections:
+    """Do what the pipeline does once contexts are woven."""
+    judgments = converge(contexts, distributions, normal, settings.converger)
+    return keyframes(candidates, condense(judgments, candidates.seconds, settings.condenser))
 
 
 def describe(settings: Settings) -> dict[str, Any]:
@@ -150,6 +190,7 @@ def describe(settings: Settings) -> dict[str, Any]:
         "tau_s": settings.tau_s,
         **{name: getattr(settings.weaver, name) for name in WEAVER_SPACE},
         **{name: getattr(settings.converger, name) for name in CONVERGER_SPACE},
+        **{name: getattr(settings.condenser, name) for name in CONDENSER_SPACE},
     }
 
 
@@ -193,17 +234,17 @@ def tune_all(
     seed: int = 0,
     with_tau_s: bool = False,
     watch: Watch,
-) -> tuple[Settings, dict[str, Tuned]]:
-    """Tune DiCE and every baseline on the exams of one split; return DiCE's settings and all results by method."""
+) -> tuple[dict[str, Settings], dict[str, Tuned]]:
+    """Tune DiCE and every baseline on the exams of one split; return settings of DiCE's kind, and all results."""
     exams = [prepare(row, bundle, progress=watch(f"preparing {row.exam_id}")) for row in dataset.exams]
     scorer = Scorer(exams, dataset.annotations, bundle.taxonomy)
     how: dict[str, Any] = {"trials": trials, "seed": seed, "with_tau_s": with_tau_s}
-    settings, dice = tune_dice(scorer, bundle.settings, progress=watch("tuning dice", "trials"), **how)
-    tuned = {"dice": dice}
+    ours = tune_dice(scorer, bundle.settings, progress=watch("tuning dice", "trials"), **how)
+    tuned = {name: result for name, (_, result) in ours.items()}
     for name in BASELINE_SPACES:
         bar = watch(f"tuning {name}", "trials")
         tuned[name] = tune_baseline(scorer, name, tau_s=bundle.settings.tau_s, progress=bar, **how)
-    return settings, tuned
+    return {name: settings for name, (settings, _) in ours.items()}, tuned
 
 
 def tuned_text(tuned: Mapping[str, Tuned], trials: int) -> str:
@@ -255,4 +296,5 @@ def with_tuned(settings: Settings, values: Mapping[str, Any]) -> Settings:
         values["tau_s"],
         replace(settings.weaver, **{name: values[name] for name in WEAVER_SPACE}),
         replace(settings.converger, **{name: values[name] for name in CONVERGER_SPACE}),
+        replace(settings.condenser, **{name: values[name] for name in CONDENSER_SPACE}),
     )
