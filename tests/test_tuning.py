@@ -19,6 +19,7 @@ from dice_ce.datasets.folder import ExamRow, load_dataset
 from dice_ce.encoder import OnnxEncoder
 from dice_ce.errors import UsageError
 from dice_ce.pipeline import Ablation, summarize
+from dice_ce.prior import PriorConfig
 from dice_ce.taxonomy import Taxonomy
 from dice_ce.training.tuning import (
     BASELINE_SPACES,
@@ -245,14 +246,16 @@ def test_tuned_settings_of_baselines_reach_the_benchmark(bundle_folder: Path) ->
 def test_every_extension_that_is_used_gets_a_row_of_its_own(bundle_folder: Path) -> None:
     bundle = load_bundle(bundle_folder)
     assert without_extensions(bundle.settings) == {}
-    used = Settings(0.4, converger=ConvergerConfig(least_support=3), condenser=CondenserConfig(300.0, 32))
+    used = Settings(
+        0.4, converger=ConvergerConfig(least_support=3), condenser=CondenserConfig(300.0, 32), prior=PriorConfig(0.5)
+    )
     rows = without_extensions(used)
-    assert list(rows) == ["support", "repeats", "limit", "extensions"]
+    assert list(rows) == ["support", "prior", "repeats", "limit", "extensions"]
     assert rows["support"][1] == replace(used, converger=ConvergerConfig())
     assert rows["repeats"][1].condenser == CondenserConfig(0.0, 32)
     assert rows["limit"][1].condenser == CondenserConfig(300.0, None)
     assert rows["extensions"][1] == Settings(0.4)
-    assert "dice-without-limit" in methods(replace(bundle, settings=used))
+    assert {"dice-without-limit", "aks-prior"} <= set(methods(replace(bundle, settings=used)))
 
 
 def test_keyframes_of_dropped_contexts_are_not_selected(scorer: Scorer) -> None:

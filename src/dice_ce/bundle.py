@@ -29,6 +29,7 @@ from dice_ce.diagnoser import HeadDiagnoser, NetworkDiagnoser
 from dice_ce.encoder import ENCODERS, Encoder, OnnxEncoder, load_encoder
 from dice_ce.errors import BundleError
 from dice_ce.files import write_atomically
+from dice_ce.prior import PriorConfig
 from dice_ce.selector import Head, score_vectors
 from dice_ce.taxonomy import Taxonomy
 from dice_ce.tokens import TokenConfig
@@ -50,18 +51,25 @@ class Settings:
     weaver: WeaverConfig = field(default_factory=WeaverConfig)
     converger: ConvergerConfig = field(default_factory=ConvergerConfig)
     condenser: CondenserConfig = field(default_factory=CondenserConfig)
+    prior: PriorConfig = field(default_factory=PriorConfig)
 
     def by_the_paper(self) -> Settings:
         """Return the same without what we added to the paper's rules."""
-        return replace(self, converger=replace(self.converger, least_support=1), condenser=CondenserConfig())
+        converger = replace(self.converger, least_support=1)
+        return replace(self, converger=converger, condenser=CondenserConfig(), prior=PriorConfig())
 
     @classmethod
     def of(cls, stored: Mapping[str, Any]) -> Self:
         """Read what `asdict` made of settings."""
         weaver = dict(stored["weaver"])
         weaver["tokens"] = TokenConfig(**weaver["tokens"])
-        condenser = CondenserConfig(**stored.get("condenser", {}))  # bundles from before it have none
-        return cls(float(stored["tau_s"]), WeaverConfig(**weaver), ConvergerConfig(**stored["converger"]), condenser)
+        return cls(
+            float(stored["tau_s"]),
+            WeaverConfig(**weaver),
+            ConvergerConfig(**stored["converger"]),
+            CondenserConfig(**stored.get("condenser", {})),  # bundles from before these two have none
+            PriorConfig(**stored.get("prior", {})),
+        )
 
 
 @dataclass(frozen=True, eq=False)

@@ -18,6 +18,7 @@ from dice_ce.converger import Judgment, converge, most_confident_frame
 from dice_ce.exam import Exam, open_exam
 from dice_ce.extraction import Progress, extract
 from dice_ce.gate import GateConfig
+from dice_ce.prior import adapt
 from dice_ce.selector import Candidates, score_frames, select
 from dice_ce.summary import Summary, assemble
 from dice_ce.weaver import fixed_windows, weave
@@ -57,7 +58,7 @@ def summarize(
     features = extract(exam, bundle.encoder, gate=gate, progress=progress)
     score = score_frames(features, bundle.selector)
     candidates = select(features, score, exam.clock, settings.tau_s)
-    distributions = bundle.diagnoser(exam, candidates)
+    distributions = adapt(bundle.diagnoser(exam, candidates), candidates.score, bundle.taxonomy.normal, settings.prior)
     judgments = judge_candidates(candidates, distributions, bundle.taxonomy.normal, settings, without)
     return assemble(
         exam,

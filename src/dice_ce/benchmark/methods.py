@@ -19,6 +19,7 @@ from dice_ce.extraction import Progress, extract
 from dice_ce.frames import Ints
 from dice_ce.gate import GateConfig
 from dice_ce.pipeline import Ablation, judge_candidates
+from dice_ce.prior import PriorConfig, adapt
 from dice_ce.selector import Candidates, score_frames, select
 from dice_ce.store import Features
 from dice_ce.summary import medoid
@@ -85,7 +86,8 @@ def judgments(
 ) -> tuple[Candidates, list[Judgment]]:
     """Weave and converge, or leave one of them out as in the paper's ablations."""
     candidates, distributions = prepared.candidates(settings.tau_s)
-    return candidates, judge_candidates(candidates, distributions, taxonomy.normal, settings, without)
+    adapted = adapt(distributions, candidates.score, taxonomy.normal, settings.prior)
+    return candidates, judge_candidates(candidates, adapted, taxonomy.normal, settings, without)
 
 
 def run_dice(
@@ -134,11 +136,15 @@ def run_baseline(
     tau_s: float,
     *,
     budget: int = BUDGET,
+    prior: tuple[PriorConfig, int] | None = None,
 ) -> Selections:
     """Choose a fixed number of candidates; each is labelled on its own, normal or not, with its likeliest label.
 
-    With `tau_s` 0 the pool is the raw video.
+    With `tau_s` 0 the pool is the raw video. With a prior (and the number of the normal label) a baseline is labelled
+    by what we added to the diagnoser, too.
     """
     candidates, distributions = prepared.candidates(tau_s)
+    if prior:
+        distributions = adapt(distributions, candidates.score, prior[1], prior[0])
     rows = rule(Pool.of(candidates), budget)
     return Selections.of(_selection(candidates, int(row), int(distributions[row].argmax())) for row in rows)

@@ -19,8 +19,20 @@ from .plots import (
     draw_timeline,
 )
 from .run import Results
-from .tables import Cell, Table, ablation_table, consistency_table, main_table, oracle_table, raw_table, tests_table
+from .tables import (
+    Cell,
+    Table,
+    ablation_table,
+    consistency_table,
+    main_table,
+    oracle_table,
+    prior_table,
+    raw_table,
+    tests_table,
+)
 from .truth import read_truth_spans, truth_beside
+
+SUFFIXES = {"raw video": " (raw video)", "fixed budget with our prior": " (our prior)"}
 
 
 def selector_table(figures: SelectorFigures, name: str) -> Table:
@@ -39,6 +51,8 @@ def write_report(results: Results, out: Path, *, command: str) -> Path:
     tables = {"main": main_table(results)}
     if results.of("raw video"):
         tables["raw-video"] = raw_table(results)
+    if results.of("fixed budget with our prior"):
+        tables["prior"] = prior_table(results)
     if results.of("ablation"):
         tables["ablation"] = ablation_table(results)
     if results.of("oracle"):
@@ -46,7 +60,7 @@ def write_report(results: Results, out: Path, *, command: str) -> Path:
     tables["consistency"] = consistency_table(results)
     if results.comparison:
         rows = [outcome.method for outcome in results.outcomes]
-        names = {row.key: f"{row.name} (raw video)" if row.group == "raw video" else row.name for row in rows}
+        names = {row.key: row.name + SUFFIXES.get(row.group, "") for row in rows}
         tables["tests"] = tests_table(results.comparison, names)
     if results.selector:
         tables["selector"] = selector_table(results.selector, results.bundle.encoder.name)

@@ -17,6 +17,7 @@ from dice_ce.datasets.folder import Dataset, ExamRow
 from dice_ce.errors import UsageError
 from dice_ce.files import write_atomically
 from dice_ce.pipeline import Ablation
+from dice_ce.prior import PriorConfig
 from dice_ce.progress import Watch
 from dice_ce.taxonomy import Taxonomy
 
@@ -27,7 +28,7 @@ from .match import Selections
 from .methods import Oracle, Prepared, knowing, prepare, run_baseline, run_dice
 from .truth import truth_beside
 
-Group = Literal["ours", "ablation", "oracle", "fixed budget", "raw video"]
+Group = Literal["ours", "ablation", "oracle", "fixed budget", "fixed budget with our prior", "raw video"]
 Labeller = Callable[[ExamRow, Sequence[int]], Mapping[int, int]]
 """Another diagnoser, such as a vision-language model: labels of some frames of an exam, by ordinal."""
 
@@ -106,6 +107,8 @@ def methods(bundle: Bundle, *, is_truth_known: bool = False) -> dict[str, Method
         tuned = dict(bundle.baselines.get(name, {}))
         tau_s = float(tuned.pop("tau_s", bundle.settings.tau_s))
         found.append(_baseline(name, tau_s, tuned))
+        if bundle.settings.prior.strength > 0:
+            found.append(_baseline(name, tau_s, tuned, (bundle.settings.prior, bundle.taxonomy.normal)))
         found.append(_baseline(name, 0.0, tuned))
     return {method.key: method for method in found}
 
@@ -120,6 +123,8 @@ def without_extensions(settings: Settings) -> dict[str, tuple[str, Settings]]:
     found: dict[str, tuple[str, Settings]] = {}
     if converger.least_support > 1:
         found["support"] = "Least support", replace(settings, converger=replace(converger, least_support=1))
+    if settings.prior.strength > 0:
+        found["prior"] = "Exam prior", replace(settings, prior=PriorConfig())
     if condenser.repeat_seconds > 0:
         found["repeats"] = "Joined repeats", replace(settings, condenser=replace(condenser, repeat_seconds=0.0))
     if condenser.most_items is not None:
@@ -145,17 +150,18 @@ def _dice(
     return Method(key, name, group, run, {})
 
 
-def _baseline(name: str, tau_s: float, tuned: Mapping[str, Any]) -> Method:
+def _baseline(
+    name: str, tau_s: float, tuned: Mapping[str, Any], prior: tuple[PriorConfig, int] | None = None
+) -> Method:
     rule = build_baseline(name, tuned)
-    is_raw = tau_s == 0
     shown = {"uniform": "Uniform", "random": "Random", "top-score": "Top score", "aks": "AKS", "vilamp": "ViLAMP"}[name]
-    return Method(
-        f"{name}-raw" if is_raw else name,
-        shown,
-        "raw video" if is_raw else "fixed budget",
-        lambda exam: run_baseline(exam, rule, tau_s),
-        {**({} if is_raw else {"tau_s": tau_s}), **tuned, "budget": BUDGET},
-    )
+    settings = {**({"tau_s": tau_s} if tau_s else {}), **tuned, "budget": BUDGET}
+    key = name if tau_s else f"{name}-raw"
+    group: Group = "fixed budget" if tau_s else "raw video"
+    if prior:
+        key, group = f"{name}-prior", "fixed budget with our prior"
+        settings["prior_strength"] = prior[0].strength
+    return Method(key, shown, group, lambda exam: run_baseline(exam, rule, tau_s, prior=prior), settings)
 
 
 def choose(known: Mapping[str, Method], wanted: Sequence[str] | None) -> list[Method]:
@@ -179,7 +185,10 @@ def run_benchmark(
     With a labeller and its name, the frames that the baselines choose are labelled by it; DiCE is left as it is.
     """
     is_truth_known = all(truth_beside(row) for row in dataset.exams)
-    chosen = choose(methods(bundle, is_truth_known=is_truth_known), wanted)
+    known = methods(bundle, is_truth_known=is_truth_known)
+    if labeller:  # our prior needs distributions, and it gives labels
+        known = {key: method for key, method in known.items() if method.group != "fixed budget with our prior"}
+    chosen = choose(known, wanted)
     picked: dict[str, dict[str, Selections]] = {method.key: {} for method in chosen}
     screened: list[Screened] = []
     seconds: dict[str, float] = {}

@@ -94,6 +94,12 @@ def raw_table(results: Results) -> Table:
     return _figures_table("Methods on the raw video", [*results.of("raw video"), *results.of("ours")], results)
 
 
+def prior_table(results: Results) -> Table:
+    """The same budgets, labelled by a diagnoser with our exam prior: how much of DiCE's lead that is."""
+    outcomes = [*results.of("fixed budget with our prior"), *results.of("ours")]
+    return _figures_table("Fixed budgets with our exam prior", outcomes, results)
+
+
 def _figures_table(title: str, outcomes: Sequence[Outcome], results: Results) -> Table:
     header = ("Method", "Parameters", "Frames per exam", *COLUMNS.values())
     figures = {key: [outcome.evaluation.figures[key] for outcome in outcomes] for key in COLUMNS}

@@ -47,6 +47,7 @@ def add_commands(commands: Any) -> None:
     model.add_argument("--tau-agree", type=share, help="probability from which a frame supports its context's label")
     model.add_argument("--tau-min", type=share, help="confidence below which a context is dropped")
     model.add_argument("--least-support", type=positive_int, help="frames that must support a context (paper: 1)")
+    model.add_argument("--prior-strength", type=share, help="weight of the exam's own label frequencies (paper: 0)")
     model.add_argument("--repeat-seconds", type=whole, help="time in which one label is one finding (paper: 0)")
     model.add_argument("--most-items", type=positive_int, help="findings to show at most, those with most evidence")
     model.add_argument("--coarse-minutes", type=float, help="exam time per anatomical context")
@@ -150,6 +151,7 @@ def _override(settings: Settings, options: argparse.Namespace) -> Settings:
         weaver=replace(settings.weaver, tokens=tokens, **weaver),
         converger=replace(settings.converger, **converger),
         condenser=replace(settings.condenser, **condenser),
+        prior=replace(settings.prior, **given({"strength": "prior_strength"})),
     )
 
 

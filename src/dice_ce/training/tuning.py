@@ -24,6 +24,7 @@ from dice_ce.datasets.folder import Dataset
 from dice_ce.datasets.tables import Annotation
 from dice_ce.extraction import Progress
 from dice_ce.files import write_atomically
+from dice_ce.prior import adapt
 from dice_ce.progress import Watch
 from dice_ce.selector import Candidates
 from dice_ce.taxonomy import Taxonomy
@@ -54,6 +55,7 @@ CONDENSER_SPACE: Mapping[str, Sequence[Any]] = {
     "repeat_seconds": (0.0, 120.0, 300.0, 600.0),
     "most_items": (None, 24, 32, 48),
 }
+PRIOR_SPACE: Mapping[str, Sequence[Any]] = {"strength": (0.0, 0.25, 0.5, 0.75)}
 VARIANTS = ("dice-paper", "dice-windows")
 """Tuned beside DiCE, so that a comparison with it is fair."""
 BASELINE_SPACES: Mapping[str, Mapping[str, Sequence[Any]]] = {
@@ -164,9 +166,11 @@ def _grouped(
 
 def _rejudged(settings: Settings, chance: np.random.Generator) -> Settings:
     """Draw what comes after the weaver."""
-    converger = replace(settings.converger, **draw(CONVERGER_SPACE, chance))
     return replace(
-        settings, converger=converger, condenser=replace(settings.condenser, **draw(CONDENSER_SPACE, chance))
+        settings,
+        converger=replace(settings.converger, **draw(CONVERGER_SPACE, chance)),
+        condenser=replace(settings.condenser, **draw(CONDENSER_SPACE, chance)),
+        prior=replace(settings.prior, **draw(PRIOR_SPACE, chance)),
     )
 
 
@@ -180,7 +184,8 @@ def _judged(
     candidates: Candidates, distributions: Floats, contexts: Sequence[Context], normal: int, settings: Settings
 ) -> Selections:
     """Do what the pipeline does once contexts are woven."""
-    judgments = converge(contexts, distributions, normal, settings.converger)
+    adapted = adapt(distributions, candidates.score, normal, settings.prior)
+    judgments = converge(contexts, adapted, normal, settings.converger)
     return keyframes(candidates, condense(judgments, candidates.seconds, settings.condenser))
 
 
@@ -191,6 +196,7 @@ def describe(settings: Settings) -> dict[str, Any]:
         **{name: getattr(settings.weaver, name) for name in WEAVER_SPACE},
         **{name: getattr(settings.converger, name) for name in CONVERGER_SPACE},
         **{name: getattr(settings.condenser, name) for name in CONDENSER_SPACE},
+        "prior_strength": settings.prior.strength,
     }
 
 
@@ -297,4 +303,5 @@ def with_tuned(settings: Settings, values: Mapping[str, Any]) -> Settings:
         replace(settings.weaver, **{name: values[name] for name in WEAVER_SPACE}),
         replace(settings.converger, **{name: values[name] for name in CONVERGER_SPACE}),
         replace(settings.condenser, **{name: values[name] for name in CONDENSER_SPACE}),
+        replace(settings.prior, strength=values["prior_strength"]),
     )
