@@ -34,7 +34,7 @@ bench: .venv/dev-installed  ## measure speed and memory; takes about ten minutes
 # The two below need real frames (DICE_CE_DATA, see docs/how-to/datasets.md) and hours; both can be interrupted.
 WORK ?= results
 COMPOSE = $(BIN)/dice-ce data compose --frames $(DICE_CE_DATA) --timelines $(DICE_CE_DATA)/galar/events.json \
-	--out $(WORK)/composed --exams 36 --frames-per-exam 5000 --shares 0,12,24
+	--out $(WORK)/composed --exams 48 --frames-per-exam 8000 --shares 0,24,24
 
 bundle: .venv/dev-installed  ## fine-tune, train and tune the bundle that ships
 	$(BIN)/python tools/finetune_encoder.py --data $(DICE_CE_DATA) --work $(WORK)/encoder --out $(WORK)/encoder.onnx
@@ -42,9 +42,10 @@ bundle: .venv/dev-installed  ## fine-tune, train and tune the bundle that ships
 	$(BIN)/python tools/train_default_bundle.py --data $(DICE_CE_DATA) --encoder $(WORK)/encoder.onnx \
 		--work $(WORK)/encoder --exams $(WORK)/composed
 
-results: .venv/dev-installed  ## compose exams, run every method on them, write all tables and pictures
+results: .venv/dev-installed  ## compose exams, tune and run every method on them, write all tables and pictures
 	$(COMPOSE)
-	$(BIN)/dice-ce benchmark --data $(WORK)/composed --out $(WORK)/benchmark
+	$(BIN)/dice-ce tune --data $(WORK)/composed --tune-tau-s --trials 400 --out $(WORK)/tuned --log $(WORK)/trials.csv
+	$(BIN)/dice-ce benchmark --data $(WORK)/composed --bundle $(WORK)/tuned --out $(WORK)/benchmark
 
 constraints: .venv/dev-installed  ## write down the versions that are installed now
 	$(BIN)/pip freeze --all --exclude-editable --exclude pip --exclude setuptools | sed 's/+cpu$$//' > constraints.txt

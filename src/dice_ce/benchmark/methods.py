@@ -97,13 +97,19 @@ def run_dice(
     return keyframes(*judgments(prepared, taxonomy, settings, without))
 
 
-def keyframes(candidates: Candidates, judged: Iterable[Judgment]) -> Selections:
-    """Take the medoid of every context that was kept (eq. 12)."""
+def keyframes(candidates: Candidates, judged: Iterable[Judgment], known: dict[bytes, int] | None = None) -> Selections:
+    """Take the medoid of every context that was kept (eq. 12).
+
+    `known` remembers medoids from call to call: most contexts come back unchanged when only thresholds change.
+    """
+    known = {} if known is None else known
     chosen = []
     for judgment in judged:
         if judgment.verdict == "kept":
-            row = int(judgment.retained[medoid(candidates.vectors[judgment.retained])])
-            chosen.append(_selection(candidates, row, judgment.label))
+            key = judgment.retained.tobytes()
+            if key not in known:
+                known[key] = int(judgment.retained[medoid(candidates.vectors[judgment.retained])])
+            chosen.append(_selection(candidates, known[key], judgment.label))
     return Selections.of(chosen)
 
 

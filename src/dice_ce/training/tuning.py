@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from functools import reduce
 from operator import add
 from pathlib import Path
@@ -32,7 +32,7 @@ from dice_ce.weaver import Context, Floats, fixed_windows, weave
 
 TRIAL_COLUMNS = ("method", "trial", "ldr", "sensitivity", "redundancy_window", "items", "settings")
 TRIALS = 200
-PER_WEAVING = 20
+PER_WEAVING = 10
 """Trials that share one weaving of the candidates, which is what costs time."""
 MOST_ITEMS = 32.0
 """Items per exam, on average, that a summary may have: the budget of the baselines."""
@@ -111,6 +111,24 @@ class Scorer:
         return Trial(settings, known["ldr"], known["sensitivity"], known["redundancy_window"], known["frames"])
 
 
+@dataclass(frozen=True, eq=False)
+class Woven:
+    """An exam whose contexts are woven; what comes after them is tried again and again."""
+
+    candidates: Candidates
+    distributions: Floats
+    contexts: Sequence[Context]
+    known: dict[bytes, int] = field(default_factory=dict)
+    """Medoids that were found before."""
+
+    def selected(self, settings: Settings, normal: int) -> Selections:
+        """Do what the pipeline does from here on."""
+        adapted = adapt(self.distributions, self.candidates.score, normal, settings.prior)
+        judgments = converge(self.contexts, adapted, normal, settings.converger)
+        condensed = condense(judgments, self.candidates.seconds, settings.condenser)
+        return keyframes(self.candidates, condensed, self.known)
+
+
 def draw(space: Mapping[str, Sequence[Any]], chance: np.random.Generator) -> dict[str, Any]:
     """Draw one value of everything."""
     return {name: values[int(chance.integers(len(values)))] for name, values in space.items()}
@@ -133,19 +151,19 @@ def tune_dice(
     selector_space = SELECTOR_SPACE if with_tau_s else {"tau_s": (start.tau_s,)}
     tried: dict[str, list[tuple[Settings, Trial]]] = {name: [] for name in ("dice", *VARIANTS)}
 
-    def note(name: str, settings: Settings, chosen: Sequence[Selections]) -> None:
+    def note(name: str, settings: Settings, exams: Sequence[Woven]) -> None:
+        chosen = [exam.selected(settings, scorer.taxonomy.normal) for exam in exams]
         tried[name].append((settings, scorer.trial(describe(settings), chosen)))
 
     for group in _grouped(start, trials, selector_space, chance):
         tau_s, weaver = group[0].tau_s, group[0].weaver
         candidates = [exam.candidates(tau_s) for exam in scorer.exams]
-        woven = [(*parts, weave(parts[0], weaver)) for parts in candidates]
-        windows = [(*parts, fixed_windows(parts[0])) for parts in candidates]
+        woven = [Woven(*parts, weave(parts[0], weaver)) for parts in candidates]
+        windows = [Woven(*parts, fixed_windows(parts[0])) for parts in candidates]
         for settings in group:
-            normal, plain = scorer.taxonomy.normal, settings.by_the_paper()
-            note("dice", settings, [_judged(*parts, normal, settings) for parts in woven])
-            note("dice-paper", plain, [_judged(*parts, normal, plain) for parts in woven])
-            note("dice-windows", settings, [_judged(*parts, normal, settings) for parts in windows])
+            note("dice", settings, woven)
+            note("dice-paper", settings.by_the_paper(), woven)
+            note("dice-windows", settings, windows)
             if progress:
                 progress(len(tried["dice"]), trials)
     return {name: _best(results) for name, results in tried.items()}
@@ -178,15 +196,6 @@ def _best(results: Sequence[tuple[Settings, Trial]]) -> tuple[Settings, Tuned]:
     """Take the best trial, the earliest of equals."""
     settings, best = max(results, key=lambda result: result[1].rank)
     return settings, Tuned(best, tuple(trial for _, trial in results))
-
-
-def _judged(
-    candidates: Candidates, distributions: Floats, contexts: Sequence[Context], normal: int, settings: Settings
-) -> Selections:
-    """Do what the pipeline does once contexts are woven."""
-    adapted = adapt(distributions, candidates.score, normal, settings.prior)
-    judgments = converge(contexts, adapted, normal, settings.converger)
-    return keyframes(candidates, condense(judgments, candidates.seconds, settings.condenser))
 
 
 def describe(settings: Settings) -> dict[str, Any]:
