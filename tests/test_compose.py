@@ -547,6 +547,14 @@ def test_figures_of_a_plan_agree_with_it(plans: tuple[ExamPlan, ...]) -> None:
     assert facts["findings"] == sum(len(plan.reported) for plan in plans)
     assert facts["findings_per_exam"]["mean"] == pytest.approx(mean(len(plan.reported) for plan in plans), abs=1e-3)
     assert facts["lesion_share"]["most"] <= 0.25
+    kinds: dict[tuple[str, int], set[str]] = {}
+    for plan in plans:
+        for one in plan.sightings:
+            for frame in range(one.first, one.first + one.frames):
+                window = plan.exam_id, int(plan.walk.seconds[frame] // 300)
+                kinds.setdefault(window, set()).update({one.label} - {""})
+    several = [len(labels) > 1 for labels in kinds.values() if labels]
+    assert facts["crowded_windows"] == pytest.approx(mean(several), abs=1e-3)
     assert sum(own["findings"] for own in facts["labels"].values()) == facts["findings"]
     assert f"findings       {facts['findings']};" in plan_text(plans)
 

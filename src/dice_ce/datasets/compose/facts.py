@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections import Counter
+from collections import Counter, defaultdict
 from collections.abc import Sequence
 from statistics import mean
 from typing import Any
@@ -14,6 +14,9 @@ from dice_ce.taxonomy import VIDEOCAP_12
 
 from .life import hidden
 from .plan import ExamPlan
+
+WINDOW = 300.0
+"""Seconds: what stands in for the Context Weaver in the paper's ablation."""
 
 
 def plan_facts(plans: Sequence[ExamPlan]) -> dict[str, Any]:
@@ -35,6 +38,7 @@ def plan_facts(plans: Sequence[ExamPlan]) -> dict[str, Any]:
         },
         "exams_by_findings": [findings.count(n) for n in range(max(findings) + 1)],
         "events_per_exam": _spread([sum(bool(one.label) for one in plan.sightings) for plan in plans]),
+        "crowded_windows": _crowded(plans),
         "lesion_share": _spread(lesions),
         "distractor_share": _spread([_share(plan, lambda label: not label) for plan in plans]),
         "resting_share": _spread([float(np.mean(plan.walk.pace == 0)) for plan in plans]),
@@ -48,6 +52,18 @@ def plan_facts(plans: Sequence[ExamPlan]) -> dict[str, Any]:
             if (events := sum(one.label == label for plan in plans for one in plan.sightings))
         },
     }
+
+
+def _crowded(plans: Sequence[ExamPlan]) -> float:
+    """Of the windows of 300 s in which lesions are seen, count those with several kinds of them."""
+    kinds: dict[tuple[str, int], set[str]] = defaultdict(set)
+    for plan in plans:
+        window = np.floor_divide(np.asarray(plan.walk.seconds, np.float64), WINDOW).astype(int)
+        for one in plan.sightings:
+            if one.label:
+                for number in np.unique(window[one.first : one.first + one.frames]).tolist():
+                    kinds[plan.exam_id, number].add(one.label)
+    return round(mean(len(labels) > 1 for labels in kinds.values()), 4) if kinds else 0.0
 
 
 def _share(plan: ExamPlan, which: Any) -> float:
@@ -83,6 +99,7 @@ def plan_text(plans: Sequence[ExamPlan]) -> str:
         f"exam hours     {spread('hours')}",
         f"findings       {facts['findings']}; {spread('findings_per_exam')} per exam; {by_split}",
         f"lesion events  {spread('events_per_exam', decimals=0)} per exam",
+        f"crowded        {100 * facts['crowded_windows']:.1f} % of the 300 s windows with lesions show more than one kind",
         f"lesion frames  {spread('lesion_share', ' %', 100)}",
         f"distractors    {spread('distractor_share', ' %', 100)} of frames",
         f"at rest        {spread('resting_share', ' %', 100, 0)} of frames",
