@@ -90,6 +90,7 @@ def plan_text(plans: Sequence[ExamPlan]) -> str:
         low, middle, high = (f"{facts[name][key] * factor:.{decimals}f}" for key in ("least", "mean", "most"))
         return f"{middle}{unit} on average ({low} to {high})"
 
+    crowded = 100 * facts["crowded_windows"]
     exams = ", ".join(f"{count} {split}" for split, count in facts["exams"].items())
     makes = ", ".join(f"{count} {make}" for make, count in facts["makes"].items())
     by_split = ", ".join(f"{count:.1f} {split}" for split, count in facts["findings_per_exam_by_split"].items())
@@ -99,7 +100,7 @@ def plan_text(plans: Sequence[ExamPlan]) -> str:
         f"exam hours     {spread('hours')}",
         f"findings       {facts['findings']}; {spread('findings_per_exam')} per exam; {by_split}",
         f"lesion events  {spread('events_per_exam', decimals=0)} per exam",
-        f"crowded        {100 * facts['crowded_windows']:.1f} % of the 300 s windows with lesions show more than one kind",
+        f"crowded        {crowded:.1f} % of the 300 s windows with lesions show more than one kind",
         f"lesion frames  {spread('lesion_share', ' %', 100)}",
         f"distractors    {spread('distractor_share', ' %', 100)} of frames",
         f"at rest        {spread('resting_share', ' %', 100, 0)} of frames",
