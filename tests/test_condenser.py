@@ -5,7 +5,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from dice_ce.condenser import CondenserConfig, condense, join_repeats, keep_strongest
+from dice_ce.condenser import CondenserConfig, condense, join_repeats, keep_strongest, settle
 from dice_ce.converger import ConvergerConfig, Judgment, converge
 from dice_ce.weaver import Context
 
@@ -53,6 +53,20 @@ def test_what_was_dropped_is_never_joined() -> None:
     assert join_repeats(before, np.arange(4.0), 300.0) == before
 
 
+def test_of_two_labels_at_one_moment_the_better_supported_stands() -> None:
+    """Evidence 0.8, 1.4, 2.4, 0.8 at 0, 50, 90 and 200 s: the polyp yields to the third."""
+    before = judged([SURE_ULCER], [SURE_POLYP, SURE_POLYP], [SURE_ULCER] * 3, [SURE_ULCER])
+    seconds = np.array([0.0, 50.0, 50.0, 90.0, 90.0, 90.0, 200.0])
+
+    def verdicts(within: float) -> list[str]:
+        return [one.verdict for one in settle(before, seconds, within)]
+
+    assert verdicts(30) == ["kept"] * 4
+    assert verdicts(40) == ["kept", "outranked", "kept", "kept"]
+    weaker = settle(judged([SURE_ULCER], [SURE_POLYP, SURE_POLYP]), np.array([0.0, 50.0, 50.0]), 60)
+    assert [one.verdict for one in weaker] == ["outranked", "kept"]
+
+
 def test_those_with_most_evidence_stay() -> None:
     """P_ref[y]: 0.8, 1.4 and 2.4; one frame, however sure, is less than two."""
     before = judged([SURE_ULCER], [SURE_POLYP, SURE_POLYP], [SURE_NORMAL], [SURE_ULCER] * 3)
@@ -74,7 +88,7 @@ def test_condensing_loses_no_frame_and_no_label(contexts, within, most, chance) 
     before = judged(*contexts)
     count = sum(len(context) for context in contexts)
     seconds = np.sort([chance.uniform(0, 100) for _ in range(count)])
-    after = condense(before, seconds, CondenserConfig(within, most))
+    after = condense(before, seconds, CondenserConfig(within, within / 2, most))
     rows = np.concatenate([one.context.rows for one in after])
     assert sorted(rows.tolist()) == list(range(count))
     assert sum(one.verdict == "kept" for one in after) <= most

@@ -222,11 +222,11 @@ def test_an_empty_summary_says_so_and_still_shows_what_was_dropped(usual: Summar
     assert "None was dropped" in nothing
 
 
-def test_what_is_beyond_the_limit_is_shown_only_if_there_is_such(usual: Summary) -> None:
+def test_what_was_outranked_is_shown_only_if_there_is_such(usual: Summary) -> None:
     limited = replace(usual, dropped=(item(5 * HOUR, "polyp", "outranked"), *usual.dropped))
     texts = [render_report(summary, dot) for summary in (usual, limited)]
-    assert ["Beyond the limit" in text for text in texts] == [False, True]
-    assert texts[1].index("<h3>Beyond the limit") < texts[1].index("<h3>Too doubtful")
+    assert ["Outranked" in text for text in texts] == [False, True]
+    assert texts[1].index("<h3>Outranked") < texts[1].index("<h3>Too doubtful")
     assert 'data-verdict="outranked"' in texts[1]
 
 

@@ -247,13 +247,16 @@ def test_every_extension_that_is_used_gets_a_row_of_its_own(bundle_folder: Path)
     bundle = load_bundle(bundle_folder)
     assert without_extensions(bundle.settings) == {}
     used = Settings(
-        0.4, converger=ConvergerConfig(least_support=3), condenser=CondenserConfig(300.0, 32), prior=PriorConfig(0.5)
+        0.4,
+        converger=ConvergerConfig(least_support=3),
+        condenser=CondenserConfig(300.0, 60.0, 32),
+        prior=PriorConfig(0.5),
     )
     rows = without_extensions(used)
-    assert list(rows) == ["support", "prior", "repeats", "limit", "extensions"]
+    assert list(rows) == ["support", "prior", "repeats", "rivals", "limit", "extensions"]
     assert rows["support"][1] == replace(used, converger=ConvergerConfig())
-    assert rows["repeats"][1].condenser == CondenserConfig(0.0, 32)
-    assert rows["limit"][1].condenser == CondenserConfig(300.0, None)
+    assert rows["repeats"][1].condenser == CondenserConfig(0.0, 60.0, 32)
+    assert rows["limit"][1].condenser == CondenserConfig(300.0, 60.0, None)
     assert rows["extensions"][1] == Settings(0.4)
     assert {"dice-without-limit", "aks-prior"} <= set(methods(replace(bundle, settings=used)))
 

@@ -1,13 +1,14 @@
 """The Condenser: one item per finding, and no more items than somebody will look at. Ours, not the paper's.
 
 A lesion that comes back after a minute is a context of its own, with its own entry in the paper's summary. Here
-contexts of one label that lie close in time can become one item, and if there are more items than wanted, those with
-least evidence stand back. Both are off by default, so that the summary is the paper's (eq. 12).
+contexts of one label that lie close in time can become one item; of two labels at one moment the better supported can
+stand alone; and if there are more items than wanted, those with least evidence stand back. All of it is off by
+default, so that the summary is the paper's (eq. 12).
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Container, Iterable, Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -23,6 +24,8 @@ class CondenserConfig:
 
     repeat_seconds: float = 0.0
     """Kept contexts of one label within this time of the first of them are one finding. 0 joins none."""
+    rival_seconds: float = 0.0
+    """A kept context within this time of one with another label and more evidence stands back. 0 lets all stand."""
     most_items: int | None = None
     """Items in a summary; those with most evidence stay."""
 
@@ -30,9 +33,23 @@ class CondenserConfig:
 def condense(
     judgments: Sequence[Judgment], seconds: npt.NDArray[np.float64], config: CondenserConfig
 ) -> list[Judgment]:
-    """Join repeats, then keep the strongest; `seconds` are those of the candidates."""
-    joined = join_repeats(judgments, seconds, config.repeat_seconds) if config.repeat_seconds > 0 else list(judgments)
-    return joined if config.most_items is None else keep_strongest(joined, config.most_items)
+    """Join repeats, settle contradictions, then keep the strongest; `seconds` are those of the candidates."""
+    left = list(judgments)
+    if config.repeat_seconds > 0:
+        left = join_repeats(left, seconds, config.repeat_seconds)
+    if config.rival_seconds > 0:
+        left = settle(left, seconds, config.rival_seconds)
+    return left if config.most_items is None else keep_strongest(left, config.most_items)
+
+
+def when(judgment: Judgment, seconds: npt.NDArray[np.float64]) -> float:
+    """Say when a context was seen: the median time of the frames that support it."""
+    return float(np.median(seconds[judgment.retained]))
+
+
+def mass(judgment: Judgment) -> float:
+    """Return the evidence for the label, P_ref[y]."""
+    return judgment.confidence * len(judgment.retained)
 
 
 def join_repeats(judgments: Iterable[Judgment], seconds: npt.NDArray[np.float64], within: float) -> list[Judgment]:
@@ -43,17 +60,17 @@ def join_repeats(judgments: Iterable[Judgment], seconds: npt.NDArray[np.float64]
     """
     groups: list[list[Judgment]] = []
     open_groups: dict[int, tuple[float, list[Judgment]]] = {}
-    for when, one in sorted(
-        ((float(np.median(seconds[one.retained])), one) for one in judgments),
+    for time, one in sorted(
+        ((when(one, seconds), one) for one in judgments),
         key=lambda pair: (pair[0], int(pair[1].context.rows[0])),
     ):
         first, group = open_groups.get(one.label, (-np.inf, []))
         if one.verdict != "kept":
             groups.append([one])
-        elif when - first <= within:
+        elif time - first <= within:
             group.append(one)
         else:
-            open_groups[one.label] = when, [one]
+            open_groups[one.label] = time, [one]
             groups.append(open_groups[one.label][1])
     return [_whole(group) for group in groups]
 
@@ -80,9 +97,28 @@ def _whole(parts: Sequence[Judgment]) -> Judgment:
     return replace(whole, joined=tuple(part.context for part in parts[1:]))
 
 
+def settle(judgments: Sequence[Judgment], seconds: npt.NDArray[np.float64], within: float) -> list[Judgment]:
+    """Let of two labels at one moment the one with more evidence stand: a reader cannot use both."""
+    standing: list[tuple[float, int]] = []
+    behind: set[int] = set()
+    for i in _strongest_first(judgments):
+        time, label = when(judgments[i], seconds), judgments[i].label
+        if any(label != other and abs(time - moment) <= within for moment, other in standing):
+            behind.add(i)
+        else:
+            standing.append((time, label))
+    return _outranked(judgments, behind)
+
+
 def keep_strongest(judgments: Sequence[Judgment], most: int) -> list[Judgment]:
     """Let all but the `most` kept contexts with the largest evidence for their label, P_ref[y], stand back."""
+    return _outranked(judgments, set(_strongest_first(judgments)[most:]))
+
+
+def _strongest_first(judgments: Sequence[Judgment]) -> list[int]:
     kept = [i for i, one in enumerate(judgments) if one.verdict == "kept"]
-    ranked = sorted(kept, key=lambda i: (-judgments[i].confidence * len(judgments[i].retained), i))
-    behind = set(ranked[most:])
+    return sorted(kept, key=lambda i: (-mass(judgments[i]), i))
+
+
+def _outranked(judgments: Sequence[Judgment], behind: Container[int]) -> list[Judgment]:
     return [replace(one, verdict="outranked") if i in behind else one for i, one in enumerate(judgments)]

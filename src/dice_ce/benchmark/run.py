@@ -106,10 +106,12 @@ def methods(bundle: Bundle, *, is_truth_known: bool = False) -> dict[str, Method
     for name in BASELINES:
         tuned = dict(bundle.baselines.get(name, {}))
         tau_s = float(tuned.pop("tau_s", bundle.settings.tau_s))
-        found.append(_baseline(name, tau_s, tuned))
+        candidates = _baseline(name, tau_s, tuned)
+        found += [candidates, _baseline(name, 0.0, tuned)]
         if bundle.settings.prior.strength > 0:
             found.append(_baseline(name, tau_s, tuned, (bundle.settings.prior, bundle.taxonomy.normal)))
-        found.append(_baseline(name, 0.0, tuned))
+        if is_truth_known:
+            found.append(_told(candidates, bundle.taxonomy))
     return {method.key: method for method in found}
 
 
@@ -127,6 +129,8 @@ def without_extensions(settings: Settings) -> dict[str, tuple[str, Settings]]:
         found["prior"] = "Exam prior", replace(settings, prior=PriorConfig())
     if condenser.repeat_seconds > 0:
         found["repeats"] = "Joined repeats", replace(settings, condenser=replace(condenser, repeat_seconds=0.0))
+    if condenser.rival_seconds > 0:
+        found["rivals"] = "Settled rivals", replace(settings, condenser=replace(condenser, rival_seconds=0.0))
     if condenser.most_items is not None:
         found["limit"] = "Limit of items", replace(settings, condenser=replace(condenser, most_items=None))
     if len(found) > 1:
@@ -162,6 +166,17 @@ def _baseline(
         key, group = f"{name}-prior", "fixed budget with our prior"
         settings["prior_strength"] = prior[0].strength
     return Method(key, shown, group, lambda exam: run_baseline(exam, rule, tau_s, prior=prior), settings)
+
+
+def _told(method: Method, taxonomy: Taxonomy) -> Method:
+    """Give a baseline candidates and labels that are true, as DiCE gets them."""
+    return Method(
+        f"{method.key}-true-both",
+        f"{method.name}, both true",
+        "oracle",
+        lambda exam: method.run(knowing(exam, taxonomy, ["selector", "diagnoser"])),
+        method.settings,
+    )
 
 
 def choose(known: Mapping[str, Method], wanted: Sequence[str] | None) -> list[Method]:

@@ -151,7 +151,10 @@ def ablation_table(results: Results) -> Table:
 
 
 def oracle_table(results: Results) -> Table:
-    """DiCE with a Selector or a diagnoser that knows the truth, and what that gains: where the losses are."""
+    """DiCE with a Selector or a diagnoser that knows the truth, and what that gains: where the losses are.
+
+    With both, the baselines beside it: what the ways of choosing frames are worth by themselves.
+    """
     return _variants_table("What limits DiCE: stages that know the truth", results, "oracle")
 
 

@@ -49,6 +49,7 @@ def add_commands(commands: Any) -> None:
     model.add_argument("--least-support", type=positive_int, help="frames that must support a context (paper: 1)")
     model.add_argument("--prior-strength", type=share, help="weight of the exam's own label frequencies (paper: 0)")
     model.add_argument("--repeat-seconds", type=whole, help="time in which one label is one finding (paper: 0)")
+    model.add_argument("--rival-seconds", type=whole, help="time in which one of two labels stands (paper: 0)")
     model.add_argument("--most-items", type=positive_int, help="findings to show at most, those with most evidence")
     model.add_argument("--coarse-minutes", type=float, help="exam time per anatomical context")
     model.add_argument("--delta-fine", type=float, help="token distance at which glimpses are of different lesions")
@@ -142,7 +143,7 @@ def _override(settings: Settings, options: argparse.Namespace) -> Settings:
         return {field: value for field, value in values.items() if value is not None}
 
     converger = given({name: name for name in ("tau_agree", "tau_min", "least_support")})
-    condenser = given({name: name for name in ("repeat_seconds", "most_items")})
+    condenser = given({name: name for name in ("repeat_seconds", "rival_seconds", "most_items")})
     weaver = given({"coarse_minutes": "coarse_minutes", "delta_fine": "delta_fine", "method": "weaver"})
     tokens = replace(settings.weaver.tokens, **given({"time": "tokens"}))
     return replace(

@@ -15,7 +15,11 @@ MOST_SUPPORT, MOST_DISSENT = 12, 6
 MOST_DROPPED_PICTURES = 60
 STRIPS = {"support": "Supporting frames", "dissent": "Frames that disagree"}
 GROUPS = (
-    ("outranked", "Beyond the limit", "Convincing, but the summary is limited and others have more evidence."),
+    (
+        "outranked",
+        "Outranked",
+        "Convincing, but another label at that moment, or enough other findings, have more evidence.",
+    ),
     ("low_confidence", "Too doubtful", "Not normal, but no label gathered enough evidence."),
     ("normal", "Normal", "Most of the evidence says normal."),
 )

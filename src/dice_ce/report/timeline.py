@@ -27,7 +27,7 @@ TICKS = (10, 60, 300, 600, 1800, 3600, 7200, 14400, 43200, 86400)
 MOST_TICKS = 14
 SPANS = (
     ("kept", "Findings"),
-    ("outranked", "Beyond the limit"),
+    ("outranked", "Outranked"),
     ("low_confidence", "Too doubtful"),
     ("normal", "Normal"),
 )

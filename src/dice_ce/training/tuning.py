@@ -52,7 +52,8 @@ CONVERGER_SPACE: Mapping[str, Sequence[Any]] = {
     "least_support": (1, 2, 3, 5, 8),
 }
 CONDENSER_SPACE: Mapping[str, Sequence[Any]] = {
-    "repeat_seconds": (0.0, 120.0, 300.0, 600.0),
+    "repeat_seconds": (0.0, 120.0, 300.0),
+    "rival_seconds": (0.0, 60.0, 150.0, 300.0),
     "most_items": (None, 24, 32, 48),
 }
 PRIOR_SPACE: Mapping[str, Sequence[Any]] = {"strength": (0.0, 0.25, 0.5, 0.75)}
