@@ -44,7 +44,7 @@ bundle: .venv/dev-installed  ## fine-tune, train and tune the bundle that ships
 
 results: .venv/dev-installed  ## compose exams, tune and run every method on them, write all tables and pictures
 	$(COMPOSE)
-	$(BIN)/dice-ce tune --data $(WORK)/composed --tune-tau-s --trials 400 --out $(WORK)/tuned --log $(WORK)/trials.csv
+	$(BIN)/dice-ce tune --data $(WORK)/composed --trials 400 --out $(WORK)/tuned --log $(WORK)/trials.csv
 	$(BIN)/dice-ce benchmark --data $(WORK)/composed --bundle $(WORK)/tuned --out $(WORK)/benchmark
 
 constraints: .venv/dev-installed  ## write down the versions that are installed now

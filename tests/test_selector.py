@@ -6,7 +6,7 @@ import pytest
 from dice_ce.clock import ExamClock
 from dice_ce.errors import InputError
 from dice_ce.frames import FrameTable
-from dice_ce.selector import Head, gelu, score_frames, select, sigmoid
+from dice_ce.selector import Head, gelu, score_frames, select, sigmoid, threshold
 from dice_ce.store import ExtractionReport, Features
 
 REPORT = ExtractionReport(0, 0, 0, (), 0, 0.0)
@@ -91,3 +91,12 @@ def test_weights_read_back_as_they_were_stored() -> None:
     assert all(np.array_equal(a, b) for a, b in zip(good.arrays("x").values(), again.arrays("x").values(), strict=True))
     with pytest.raises(InputError, match=r"the weights have no 'y\.scale'"):
         Head.from_arrays(good.arrays("x"), "y")
+
+
+def test_the_threshold_rises_where_too_many_frames_would_pass() -> None:
+    score = np.linspace(0, 1, 101, dtype=np.float32)
+    assert threshold(score, 0.5) == 0.5
+    assert threshold(score, 0.5, 0.8) == 0.5
+    assert threshold(score, 0.5, 0.1) == pytest.approx(0.9)
+    assert (score >= threshold(score, 0.0, 0.25)).sum() == 26
+    assert threshold(np.empty(0, np.float32), 0.5, 0.1) == 0.5

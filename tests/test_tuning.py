@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 
 from dice_ce.benchmark.methods import judgments, keyframes, prepare, run_baseline, run_dice
+from dice_ce.benchmark.metrics import Counts
 from dice_ce.benchmark.run import choose, methods, run_benchmark, without_extensions
 from dice_ce.bundle import Bundle, Settings, load_bundle, save_bundle
 from dice_ce.cli import main
@@ -27,6 +28,7 @@ from dice_ce.training.tuning import (
     Scorer,
     Trial,
     describe,
+    left_out,
     read_trials,
     tune_baseline,
     tune_dice,
@@ -125,9 +127,10 @@ def test_trials_are_ranked_by_budget_then_detection_then_sensitivity_then_redund
     worst_to_best = [
         trial(1.0, items=33.0),
         trial(0.2),
-        trial(0.4, 0.5),
-        trial(0.4, 0.6, 0.9),
-        trial(0.4, 0.6, 0.8, items=32.0),
+        trial(0.3, 0.5),
+        trial(0.3, 0.8),
+        trial(0.4, 0.7, 0.9),
+        trial(0.4, 0.7, 0.8, items=32.0),
     ]
     assert all(worse.rank < better.rank for worse, better in itertools.pairwise(worst_to_best))
 
@@ -146,6 +149,18 @@ def test_tuning_dice_never_ends_below_where_it_started_and_repeats_itself(scorer
         assert scorer.trial(tuned.best.settings, chosen) == tuned.best
     plain = results["dice-paper"][0]
     assert plain == plain.by_the_paper()
+
+
+def test_a_patient_who_is_left_out_is_scored_with_what_is_best_on_the_others() -> None:
+    def trial(**correct: int) -> Trial:
+        counts = {p: Counts(exams=1, findings=2, matched=n, correct=n, selected=2) for p, n in correct.items()}
+        return Trial({}, 0, 0, 0, 1.0, by_patient=counts)
+
+    trials = [trial(a=2, b=0, c=0), trial(a=0, b=2, c=1), trial(a=1, b=1, c=0)]
+    # without a: the second is best, and finds nothing in a; without b: first and second tie; without c: all tie
+    new = left_out(trials)
+    assert new.ldr == pytest.approx((0 + 0 + 0) / 6)
+    assert left_out([trials[1]]).ldr == pytest.approx(3 / 6)
 
 
 @pytest.mark.parametrize("name", BASELINE_SPACES)
@@ -237,9 +252,11 @@ def test_methods_are_chosen_by_name_and_dice_is_always_there(bundle_folder: Path
 
 
 def test_tuned_settings_of_baselines_reach_the_benchmark(bundle_folder: Path) -> None:
-    bundle: Bundle = replace(load_bundle(bundle_folder), baselines={"aks": {"tau_s": 0.7, "depth": 3}})
+    bundle: Bundle = replace(
+        load_bundle(bundle_folder), baselines={"aks": {"tau_s": 0.7, "candidate_share": 0.2, "depth": 3}}
+    )
     known = methods(bundle)
-    assert known["aks"].settings == {"tau_s": 0.7, "depth": 3, "budget": 32}
+    assert known["aks"].settings == {"tau_s": 0.7, "candidate_share": 0.2, "depth": 3, "budget": 32}
     assert known["aks-raw"].settings == {"depth": 3, "budget": 32}
 
 

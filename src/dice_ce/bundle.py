@@ -52,9 +52,11 @@ class Settings:
     converger: ConvergerConfig = field(default_factory=ConvergerConfig)
     condenser: CondenserConfig = field(default_factory=CondenserConfig)
     prior: PriorConfig = field(default_factory=PriorConfig)
+    candidate_share: float = 1.0
+    """Most candidates, as a share of the exam's frames."""
 
     def by_the_paper(self) -> Settings:
-        """Return the same without what we added to the paper's rules."""
+        """Return the same without what we added to the paper's rules, on the same candidates."""
         converger = replace(self.converger, least_support=1)
         return replace(self, converger=converger, condenser=CondenserConfig(), prior=PriorConfig())
 
@@ -67,8 +69,9 @@ class Settings:
             float(stored["tau_s"]),
             WeaverConfig(**weaver),
             ConvergerConfig(**stored["converger"]),
-            CondenserConfig(**stored.get("condenser", {})),  # bundles from before these two have none
+            CondenserConfig(**stored.get("condenser", {})),  # bundles from before these have none
             PriorConfig(**stored.get("prior", {})),
+            float(stored.get("candidate_share", 1.0)),
         )
 
 

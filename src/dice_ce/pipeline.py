@@ -19,7 +19,7 @@ from dice_ce.exam import Exam, open_exam
 from dice_ce.extraction import Progress, extract
 from dice_ce.gate import GateConfig
 from dice_ce.prior import adapt
-from dice_ce.selector import Candidates, score_frames, select
+from dice_ce.selector import Candidates, score_frames, select, threshold
 from dice_ce.summary import Summary, assemble
 from dice_ce.weaver import fixed_windows, weave
 
@@ -57,7 +57,8 @@ def summarize(
     settings = settings or bundle.settings
     features = extract(exam, bundle.encoder, gate=gate, progress=progress)
     score = score_frames(features, bundle.selector)
-    candidates = select(features, score, exam.clock, settings.tau_s)
+    enough = threshold(score, settings.tau_s, settings.candidate_share)
+    candidates = select(features, score, exam.clock, enough)
     distributions = adapt(bundle.diagnoser(exam, candidates), candidates.score, bundle.taxonomy.normal, settings.prior)
     judgments = judge_candidates(candidates, distributions, bundle.taxonomy.normal, settings, without)
     return assemble(

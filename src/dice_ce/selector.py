@@ -116,6 +116,16 @@ def score_frames(features: Features, head: Head) -> Floats:
     return score_vectors(features.vectors, head)
 
 
+def threshold(score: Floats, tau_s: float, share: float = 1.0) -> float:
+    """Return tau_s, or more where more than a share of all frames would become candidates. Ours, not the paper's.
+
+    Scores are not equally high in all patients; how many frames somebody can look into is.
+    """
+    if share >= 1 or not len(score):
+        return tau_s
+    return max(tau_s, float(np.quantile(score, 1 - share, method="higher")))
+
+
 def select(features: Features, score: Floats, clock: ExamClock, tau_s: float = 0.5) -> Candidates:
     """Keep the frames with s_t >= tau_s (eq. 2)."""
     rows = np.flatnonzero(score >= tau_s)

@@ -20,7 +20,7 @@ from dice_ce.frames import Ints
 from dice_ce.gate import GateConfig
 from dice_ce.pipeline import Ablation, judge_candidates
 from dice_ce.prior import PriorConfig, adapt
-from dice_ce.selector import Candidates, score_frames, select
+from dice_ce.selector import Candidates, score_frames, select, threshold
 from dice_ce.store import Features
 from dice_ce.summary import medoid
 from dice_ce.taxonomy import Taxonomy
@@ -50,10 +50,10 @@ class Prepared:
         """Length of the exam."""
         return float(self.clock.seconds(len(self.clock.ticks) - 1) - self.clock.seconds(0))
 
-    def candidates(self, tau_s: float) -> tuple[Candidates, npt.NDArray[np.float32]]:
+    def candidates(self, tau_s: float, share: float = 1.0) -> tuple[Candidates, npt.NDArray[np.float32]]:
         """Return the frames from a score on, with their distributions."""
-        rows = self.score >= tau_s
-        return select(self.features, self.score, self.clock, tau_s), self.distributions[rows]
+        enough = threshold(self.score, tau_s, share)
+        return select(self.features, self.score, self.clock, enough), self.distributions[self.score >= enough]
 
 
 def prepare(
@@ -85,7 +85,7 @@ def judgments(
     prepared: Prepared, taxonomy: Taxonomy, settings: Settings, without: Sequence[Ablation] = ()
 ) -> tuple[Candidates, list[Judgment]]:
     """Weave and converge, or leave one of them out as in the paper's ablations."""
-    candidates, distributions = prepared.candidates(settings.tau_s)
+    candidates, distributions = prepared.candidates(settings.tau_s, settings.candidate_share)
     adapted = adapt(distributions, candidates.score, taxonomy.normal, settings.prior)
     return candidates, judge_candidates(candidates, adapted, taxonomy.normal, settings, without)
 
@@ -141,6 +141,7 @@ def run_baseline(
     rule: Rule,
     tau_s: float,
     *,
+    share: float = 1.0,
     budget: int = BUDGET,
     prior: tuple[PriorConfig, int] | None = None,
 ) -> Selections:
@@ -149,7 +150,7 @@ def run_baseline(
     With `tau_s` 0 the pool is the raw video. With a prior (and the number of the normal label) a baseline is labelled
     by what we added to the diagnoser, too.
     """
-    candidates, distributions = prepared.candidates(tau_s)
+    candidates, distributions = prepared.candidates(tau_s, share)
     if prior:
         distributions = adapt(distributions, candidates.score, prior[1], prior[0])
     rows = rule(Pool.of(candidates), budget)

@@ -157,15 +157,17 @@ def _dice(
 def _baseline(
     name: str, tau_s: float, tuned: Mapping[str, Any], prior: tuple[PriorConfig, int] | None = None
 ) -> Method:
-    rule = build_baseline(name, tuned)
+    share = float(tuned.get("candidate_share", 1.0)) if tau_s else 1.0
+    rule = build_baseline(name, {key: value for key, value in tuned.items() if key != "candidate_share"})
     shown = {"uniform": "Uniform", "random": "Random", "top-score": "Top score", "aks": "AKS", "vilamp": "ViLAMP"}[name]
-    settings = {**({"tau_s": tau_s} if tau_s else {}), **tuned, "budget": BUDGET}
+    settings = {**tuned, "budget": BUDGET}
+    settings = {"tau_s": tau_s, **settings} if tau_s else {k: v for k, v in settings.items() if k != "candidate_share"}
     key = name if tau_s else f"{name}-raw"
     group: Group = "fixed budget" if tau_s else "raw video"
     if prior:
         key, group = f"{name}-prior", "fixed budget with our prior"
         settings["prior_strength"] = prior[0].strength
-    return Method(key, shown, group, lambda exam: run_baseline(exam, rule, tau_s, prior=prior), settings)
+    return Method(key, shown, group, lambda exam: run_baseline(exam, rule, tau_s, share=share, prior=prior), settings)
 
 
 def _told(method: Method, taxonomy: Taxonomy) -> Method:

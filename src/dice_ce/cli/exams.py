@@ -44,6 +44,7 @@ def add_commands(commands: Any) -> None:
     model = summary.add_argument_group("model")
     model.add_argument("--bundle", help="name of a shipped bundle, or a folder or zip (see: doctor)")
     model.add_argument("--tau-s", type=share, help="selector score from which a frame is a candidate")
+    model.add_argument("--candidate-share", type=share, help="most candidates, as a share of all frames (paper: 1)")
     model.add_argument("--tau-agree", type=share, help="probability from which a frame supports its context's label")
     model.add_argument("--tau-min", type=share, help="confidence below which a context is dropped")
     model.add_argument("--least-support", type=positive_int, help="frames that must support a context (paper: 1)")
@@ -148,7 +149,7 @@ def _override(settings: Settings, options: argparse.Namespace) -> Settings:
     tokens = replace(settings.weaver.tokens, **given({"time": "tokens"}))
     return replace(
         settings,
-        **given({"tau_s": "tau_s"}),
+        **given({"tau_s": "tau_s", "candidate_share": "candidate_share"}),
         weaver=replace(settings.weaver, tokens=tokens, **weaver),
         converger=replace(settings.converger, **converger),
         condenser=replace(settings.condenser, **condenser),

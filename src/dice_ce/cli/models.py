@@ -48,7 +48,6 @@ def add_commands(commands: Any) -> None:
     tune.add_argument("--split", default="validation", help="default: validation; never the test split")
     tune.add_argument("--trials", type=positive_int, default=200, help="for DiCE and each baseline (default: 200)")
     tune.add_argument("--seed", type=int, default=0)
-    tune.add_argument("--tune-tau-s", action="store_true", help="also the Selector's threshold, set for recall")
     tune.add_argument("--log", type=Path, metavar="CSV", help="write all trials of all methods there")
 
     backbones = command(commands, "backbones", run_backbones, "compare encoders as the Selector's backbone")
@@ -143,7 +142,7 @@ def run_tune(options: argparse.Namespace) -> int:
     """Tune DiCE and the baselines on one split."""
     from dice_ce.bundle import export_bundle, load_bundle
     from dice_ce.datasets.folder import load_dataset
-    from dice_ce.training.tuning import tune_all, tuned_note, tuned_text, write_trials
+    from dice_ce.training.tuning import trial_facts, tune_all, tuned_note, tuned_text, write_trials
 
     if options.split == "test":
         raise UsageError("--split test: thresholds are never chosen on test exams; use the validation split")
@@ -153,9 +152,7 @@ def run_tune(options: argparse.Namespace) -> int:
         raise InputError(f"{options.data}: patient '{leaking[0]}' stands in more than one split; split by patient")
     exams = dataset.of(options.split)
     with progress_bars() as watch:
-        settings, tuned = tune_all(
-            exams, bundle, trials=options.trials, seed=options.seed, with_tau_s=options.tune_tau_s, watch=watch
-        )
+        settings, tuned = tune_all(exams, bundle, trials=options.trials, seed=options.seed, watch=watch)
     if options.log:
         write_trials(options.log, tuned)
     if options.out:
@@ -164,7 +161,7 @@ def run_tune(options: argparse.Namespace) -> int:
         note = tuned_note(exams, tuned, options.trials)
         export_bundle(options.bundle, options.out, settings=settings["dice"], baselines=beside, note=note)
     if options.json:
-        best = {name: asdict(result.best) for name, result in tuned.items()}
+        best = {name: trial_facts(result) for name, result in tuned.items()}
         print_json({"disclaimer": DISCLAIMER, "best": best, "settings": asdict(settings["dice"])})
         return 0
     print(tuned_text(tuned, options.trials))
