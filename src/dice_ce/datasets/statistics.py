@@ -29,6 +29,7 @@ def draw_statistics(dataset: Dataset, seconds: Mapping[str, float], target: Path
     import matplotlib
     from matplotlib.figure import Figure
     from matplotlib.layout_engine import ConstrainedLayoutEngine
+    from matplotlib.ticker import MaxNLocator
 
     splits = [name for name in (*SPLITS, "") if any(row.split == name for row in dataset.exams)]
     figure = Figure(figsize=(11, 5.2), layout=ConstrainedLayoutEngine(rect=(0, 0.03, 1, 0.97)))
@@ -62,6 +63,8 @@ def draw_statistics(dataset: Dataset, seconds: Mapping[str, float], target: Path
     count_axes.set(title="Findings per exam", xlabel="findings", ylabel="exams")
     time_axes.hist(hours, bins=12, color=colours, stacked=True)
     time_axes.set(title="Length of the exams", xlabel="hours of exam time", ylabel="exams")
+    for ax in (count_axes, time_axes):
+        ax.yaxis.set_major_locator(MaxNLocator(integer=True))
     for ax in axes.values():
         ax.spines[["top", "right"]].set_visible(False)
     figure.suptitle(f"{dataset.folder.name}: {len(dataset.exams)} exams", fontsize=13)
