@@ -269,12 +269,13 @@ def test_every_extension_that_is_used_gets_a_row_of_its_own(bundle_folder: Path)
         condenser=CondenserConfig(300.0, 60.0, 32),
         prior=PriorConfig(0.5),
     )
-    rows = without_extensions(used)
-    assert list(rows) == ["support", "prior", "repeats", "rivals", "limit", "extensions"]
-    assert rows["support"][1] == replace(used, converger=ConvergerConfig())
+    rows = without_extensions(replace(used, candidate_share=0.1))
+    assert list(rows) == ["support", "prior", "repeats", "rivals", "limit", "extensions", "share"]
+    assert rows["support"][1] == replace(used, converger=ConvergerConfig(), candidate_share=0.1)
     assert rows["repeats"][1].condenser == CondenserConfig(0.0, 60.0, 32)
     assert rows["limit"][1].condenser == CondenserConfig(300.0, 60.0, None)
-    assert rows["extensions"][1] == Settings(0.4)
+    assert rows["extensions"][1] == Settings(0.4, candidate_share=0.1)
+    assert rows["share"][1] == used
     assert {"dice-without-limit", "aks-prior"} <= set(methods(replace(bundle, settings=used)))
 
 

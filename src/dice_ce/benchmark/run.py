@@ -135,6 +135,8 @@ def without_extensions(settings: Settings) -> dict[str, tuple[str, Settings]]:
         found["limit"] = "Limit of items", replace(settings, condenser=replace(condenser, most_items=None))
     if len(found) > 1:
         found["extensions"] = "All of these", settings.by_the_paper()
+    if settings.candidate_share < 1:
+        found["share"] = "Share of candidates", replace(settings, candidate_share=1.0)
     return found
 
 
