@@ -209,6 +209,7 @@ def test_the_benchmark_writes_tables_and_what_evaluate_reads(
         for kind in ("md", "csv", "tex"):
             assert (out / "tables" / f"{name}.{kind}").stat().st_size > 50
     page = (out / "results.md").read_text()
+    assert "nan" not in page
     for picture in ("statistics.png", "figures.png", "inconsistency.png", "switches.png"):
         assert picture in page
         assert (out / picture).read_bytes().startswith(b"\x89PNG")

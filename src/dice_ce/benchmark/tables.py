@@ -191,7 +191,8 @@ def consistency_table(results: Results) -> Table:
         cells = [Cell(outcome.method.name)]
         for threshold in thresholds:
             rate = outcome.evaluation.inconsistency[threshold]
-            shown = f"{100 * rate.mean.value:.1f} ± {100 * rate.spread:.1f} ({rate.mean.bottom:.0f})"
+            spread = "" if math.isnan(rate.spread) else f" ± {100 * rate.spread:.1f}"  # of one exam there is none
+            shown = f"{100 * rate.mean.value:.1f}{spread} ({rate.mean.bottom:.0f})"
             cells.append(Cell("–" if math.isnan(rate.mean.value) else shown))
         short = outcome.evaluation.short_switches.value
         cells.append(Cell(f"{len(outcome.evaluation.switches.switches):,}"))
