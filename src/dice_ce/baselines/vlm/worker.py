@@ -63,6 +63,8 @@ def main(name: str, source: str, device: str) -> None:
     # Foreign code prints what it likes; only our own lines go where they are read.
     with os.fdopen(os.dup(1), "w", encoding="utf-8") as replies:
         os.dup2(2, 1)
+        if isinstance(sys.stdout, io.TextIOWrapper):  # or its last words are lost if it is killed
+            sys.stdout.reconfigure(line_buffering=True)
         answer = LOADERS[name](source, device)
         open_picture = importlib.import_module("PIL.Image").open
         print(json.dumps({"ready": name}), file=replies, flush=True)
