@@ -160,10 +160,10 @@ def _baseline(
     name: str, tau_s: float, tuned: Mapping[str, Any], prior: tuple[PriorConfig, int] | None = None
 ) -> Method:
     share = float(tuned.get("candidate_share", 1.0)) if tau_s else 1.0
-    rule = build_baseline(name, {key: value for key, value in tuned.items() if key != "candidate_share"})
+    own = {key: value for key, value in tuned.items() if key != "candidate_share"}
+    rule = build_baseline(name, own)
     shown = {"uniform": "Uniform", "random": "Random", "top-score": "Top score", "aks": "AKS", "vilamp": "ViLAMP"}[name]
-    settings = {**tuned, "budget": BUDGET}
-    settings = {"tau_s": tau_s, **settings} if tau_s else {k: v for k, v in settings.items() if k != "candidate_share"}
+    settings = {**({"tau_s": tau_s, "candidate_share": share} if tau_s else {}), **own, "budget": BUDGET}
     key = name if tau_s else f"{name}-raw"
     group: Group = "fixed budget" if tau_s else "raw video"
     if prior:

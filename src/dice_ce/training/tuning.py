@@ -16,6 +16,7 @@ from dice_ce.baselines import BUDGET, build_baseline
 from dice_ce.benchmark.match import Selections, Targets
 from dice_ce.benchmark.methods import Prepared, keyframes, prepare, run_baseline
 from dice_ce.benchmark.metrics import RATIOS, Counts, count_exam
+from dice_ce.benchmark.run import VARIANTS
 from dice_ce.bundle import Bundle, Settings
 from dice_ce.condenser import condense
 from dice_ce.converger import converge
@@ -57,8 +58,6 @@ CONDENSER_SPACE: Mapping[str, Sequence[Any]] = {
     "most_items": (None, 24, 32, 48),
 }
 PRIOR_SPACE: Mapping[str, Sequence[Any]] = {"strength": (0.0, 0.25, 0.5, 0.75)}
-VARIANTS = ("dice-paper", "dice-windows")
-"""Tuned beside DiCE, so that a comparison with it is fair."""
 BASELINE_SPACES: Mapping[str, Mapping[str, Sequence[Any]]] = {
     "uniform": {},
     "random": {},
@@ -181,7 +180,7 @@ def tune_dice(
     The variants get the same trials: one without what we added to the paper, one with windows instead of the weaver.
     """
     chance = np.random.default_rng(seed)
-    tried: dict[str, list[tuple[Settings, Trial]]] = {name: [] for name in ("dice", *VARIANTS)}
+    tried: dict[str, list[tuple[Settings, Trial]]] = {name: [] for name in ("dice", *(key for key, _, _ in VARIANTS))}
 
     def note(name: str, settings: Settings, exams: Sequence[Woven]) -> None:
         chosen = [exam.selected(settings, scorer.taxonomy.normal) for exam in exams]
