@@ -1,11 +1,12 @@
 """One item per finding, and no more than somebody will look at."""
 
 import numpy as np
+import numpy.typing as npt
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from dice_ce.condenser import CondenserConfig, condense, join_repeats, keep_strongest, settle
+from dice_ce.condenser import CondenserConfig, When, condense, join_repeats, keep_strongest, settle
 from dice_ce.converger import ConvergerConfig, Judgment, converge
 from dice_ce.weaver import Context
 
@@ -21,15 +22,20 @@ def judged(*contexts: list[list[float]]) -> list[Judgment]:
     return converge(found, p, NORMAL, ConvergerConfig(0.3, 0.4))
 
 
+def at(seconds: npt.ArrayLike) -> When:
+    """Contexts are seen where their first supporting frame is; the frames have these times."""
+    return lambda one: float(np.asarray(seconds)[one.retained[0]])
+
+
 def test_nothing_changes_unless_it_is_asked_for() -> None:
     before = judged([SURE_ULCER], [SURE_ULCER], [SURE_NORMAL])
-    assert condense(before, np.arange(3.0), CondenserConfig()) == before
+    assert condense(before, at(np.arange(3.0)), CondenserConfig()) == before
 
 
 def test_one_label_seen_again_soon_is_one_finding() -> None:
     before = judged([SURE_ULCER, SURE_ULCER], [[0.6, 0.2, 0.2], SURE_POLYP, SURE_ULCER], [SURE_POLYP], [SURE_ULCER])
     seconds = np.array([0.0, 1.0, 100.0, 101.0, 102.0, 103.0, 400.0])
-    whole, polyp, later = join_repeats(before, seconds, 300.0)
+    whole, polyp, later = join_repeats(before, at(seconds), 300.0)
     assert (whole.label, polyp.label, later.label) == (ULCER, POLYP, ULCER)
     assert whole.context.rows.tolist() == [0, 1, 2, 3, 4]
     assert whole.retained.tolist() == [0, 1, 2, 4]
@@ -43,14 +49,14 @@ def test_one_label_seen_again_soon_is_one_finding() -> None:
 
 def test_a_group_does_not_grow_from_repeat_to_repeat() -> None:
     before = judged([SURE_ULCER], [SURE_ULCER], [SURE_ULCER])
-    groups = join_repeats(before, np.array([0.0, 200.0, 400.0]), 300.0)
+    groups = join_repeats(before, at([0.0, 200.0, 400.0]), 300.0)
     assert [group.context.rows.tolist() for group in groups] == [[0, 1], [2]]
 
 
 def test_what_was_dropped_is_never_joined() -> None:
     before = judged([SURE_NORMAL], [SURE_NORMAL], [[0.39, 0.31, 0.3]], [[0.39, 0.31, 0.3]])
     assert [one.verdict for one in before] == ["normal", "normal", "low_confidence", "low_confidence"]
-    assert join_repeats(before, np.arange(4.0), 300.0) == before
+    assert join_repeats(before, at(np.arange(4.0)), 300.0) == before
 
 
 def test_of_two_labels_at_one_moment_the_better_supported_stands() -> None:
@@ -59,11 +65,11 @@ def test_of_two_labels_at_one_moment_the_better_supported_stands() -> None:
     seconds = np.array([0.0, 50.0, 50.0, 90.0, 90.0, 90.0, 200.0])
 
     def verdicts(within: float) -> list[str]:
-        return [one.verdict for one in settle(before, seconds, within)]
+        return [one.verdict for one in settle(before, at(seconds), within)]
 
     assert verdicts(30) == ["kept"] * 4
     assert verdicts(40) == ["kept", "outranked", "kept", "kept"]
-    weaker = settle(judged([SURE_ULCER], [SURE_POLYP, SURE_POLYP]), np.array([0.0, 50.0, 50.0]), 60)
+    weaker = settle(judged([SURE_ULCER], [SURE_POLYP, SURE_POLYP]), at([0.0, 50.0, 50.0]), 60)
     assert [one.verdict for one in weaker] == ["outranked", "kept"]
 
 
@@ -88,7 +94,7 @@ def test_condensing_loses_no_frame_and_no_label(contexts, within, most, chance) 
     before = judged(*contexts)
     count = sum(len(context) for context in contexts)
     seconds = np.sort([chance.uniform(0, 100) for _ in range(count)])
-    after = condense(before, seconds, CondenserConfig(within, within / 2, most))
+    after = condense(before, at(seconds), CondenserConfig(within, within / 2, most))
     rows = np.concatenate([one.context.rows for one in after])
     assert sorted(rows.tolist()) == list(range(count))
     assert sum(one.verdict == "kept" for one in after) <= most

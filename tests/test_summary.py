@@ -7,9 +7,6 @@ from typing import Any
 
 import numpy as np
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
-from hypothesis.extra import numpy as hnp
 
 from dice_ce import DISCLAIMER
 from dice_ce.clock import ClockOptions
@@ -18,7 +15,7 @@ from dice_ce.errors import InputError
 from dice_ce.exam import Exam, open_exam
 from dice_ce.selector import select
 from dice_ce.store import ExtractionReport, Features
-from dice_ce.summary import SCHEMA_FILE, Summary, assemble, medoid
+from dice_ce.summary import SCHEMA_FILE, Summary, assemble
 from dice_ce.taxonomy import Taxonomy
 from dice_ce.weaver import Context
 from tests.material import numbered_video
@@ -131,16 +128,3 @@ def test_activity_counts_every_candidate(exam: Exam) -> None:
     activity = example(exam).activity
     assert sum(activity["candidates"]) == 8
     assert (activity["first_seconds"], activity["last_seconds"]) == (0.0, 18.0)
-
-
-def test_the_medoid_is_the_most_typical_frame_and_the_earliest_of_equals() -> None:
-    assert medoid(np.array([[1.0, 0], [1, 0.1], [1, 0.2]])) == 1
-    assert medoid(np.array([[1.0, 0], [2, 0], [0, 1]])) == 0
-    assert medoid(np.array([[0.0, 3]])) == 0
-
-
-@given(hnp.arrays(np.float32, (7, 5), elements=st.floats(0.125, 1, width=32)))
-def test_the_medoid_has_the_least_summed_cosine_distance(vectors: np.ndarray) -> None:
-    units = vectors.astype(np.float64) / np.linalg.norm(vectors.astype(np.float64), axis=1, keepdims=True)
-    total = (1 - units @ units.T).sum(axis=1)
-    assert total[medoid(vectors)] == pytest.approx(total.min(), abs=1e-6)

@@ -9,7 +9,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from dice_ce.benchmark.methods import judgments, keyframes, prepare, run_baseline, run_dice
+from dice_ce.benchmark.methods import judgments, prepare, run_baseline, run_dice, select_keyframes
 from dice_ce.benchmark.metrics import Counts
 from dice_ce.benchmark.run import VARIANTS, choose, methods, run_benchmark, without_extensions
 from dice_ce.bundle import Bundle, Settings, load_bundle, save_bundle
@@ -19,6 +19,7 @@ from dice_ce.converger import ConvergerConfig
 from dice_ce.datasets.folder import ExamRow, load_dataset
 from dice_ce.encoder import OnnxEncoder
 from dice_ce.errors import UsageError
+from dice_ce.keyframes import Keyframes
 from dice_ce.pipeline import Ablation, summarize
 from dice_ce.prior import PriorConfig
 from dice_ce.taxonomy import Taxonomy
@@ -284,5 +285,5 @@ def test_keyframes_of_dropped_contexts_are_not_selected(scorer: Scorer) -> None:
         settings = Settings(tau_s=0.4, converger=ConvergerConfig(0.3, tau_min))
         candidates, judged = judgments(scorer.exams[0], scorer.taxonomy, settings)
         kept = sum(judgment.verdict == "kept" for judgment in judged)
-        assert len(keyframes(candidates, judged)) == kept
+        assert len(select_keyframes(candidates, judged, Keyframes(candidates))) == kept
         assert (kept == 0) == (tau_min == 1.0)

@@ -8,14 +8,16 @@ default, so that the summary is the paper's (eq. 12).
 
 from __future__ import annotations
 
-from collections.abc import Container, Iterable, Sequence
+from collections.abc import Callable, Container, Iterable, Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
-import numpy.typing as npt
 
 from dice_ce.converger import Judgment, judgment
 from dice_ce.weaver import Context
+
+When = Callable[[Judgment], float]
+"""Says when a reader sees a context, in seconds: `Keyframes.seconds`."""
 
 
 @dataclass(frozen=True)
@@ -30,21 +32,14 @@ class CondenserConfig:
     """Items in a summary; those with most evidence stay."""
 
 
-def condense(
-    judgments: Sequence[Judgment], seconds: npt.NDArray[np.float64], config: CondenserConfig
-) -> list[Judgment]:
-    """Join repeats, settle contradictions, then keep the strongest; `seconds` are those of the candidates."""
+def condense(judgments: Sequence[Judgment], when: When, config: CondenserConfig) -> list[Judgment]:
+    """Join repeats, settle contradictions, then keep the strongest."""
     left = list(judgments)
     if config.repeat_seconds > 0:
-        left = join_repeats(left, seconds, config.repeat_seconds)
+        left = join_repeats(left, when, config.repeat_seconds)
     if config.rival_seconds > 0:
-        left = settle(left, seconds, config.rival_seconds)
+        left = settle(left, when, config.rival_seconds)
     return left if config.most_items is None else keep_strongest(left, config.most_items)
-
-
-def when(judgment: Judgment, seconds: npt.NDArray[np.float64]) -> float:
-    """Say when a context was seen: the median time of the frames that support it."""
-    return float(np.median(seconds[judgment.retained]))
 
 
 def mass(judgment: Judgment) -> float:
@@ -52,16 +47,16 @@ def mass(judgment: Judgment) -> float:
     return judgment.confidence * len(judgment.retained)
 
 
-def join_repeats(judgments: Iterable[Judgment], seconds: npt.NDArray[np.float64], within: float) -> list[Judgment]:
+def join_repeats(judgments: Iterable[Judgment], when: When, within: float) -> list[Judgment]:
     """Make kept contexts of one label one, each group no longer than `within` from its first member to its last.
 
-    A context stands at the median time of the frames that support it. Where each part prefers the label, so does
-    the whole, and it is no less certain than its least certain part: nothing needs to be judged again.
+    Where each part prefers the label, so does the whole, and it is no less certain than its least certain part:
+    nothing needs to be judged again.
     """
     groups: list[list[Judgment]] = []
     open_groups: dict[int, tuple[float, list[Judgment]]] = {}
     for time, one in sorted(
-        ((when(one, seconds), one) for one in judgments),
+        ((when(one), one) for one in judgments),
         key=lambda pair: (pair[0], int(pair[1].context.rows[0])),
     ):
         first, group = open_groups.get(one.label, (-np.inf, []))
@@ -97,12 +92,12 @@ def _whole(parts: Sequence[Judgment]) -> Judgment:
     return replace(whole, joined=tuple(part.context for part in parts[1:]))
 
 
-def settle(judgments: Sequence[Judgment], seconds: npt.NDArray[np.float64], within: float) -> list[Judgment]:
+def settle(judgments: Sequence[Judgment], when: When, within: float) -> list[Judgment]:
     """Let of two labels at one moment the one with more evidence stand: a reader cannot use both."""
     standing: list[tuple[float, int]] = []
     behind: set[int] = set()
     for i in _strongest_first(judgments):
-        time, label = when(judgments[i], seconds), judgments[i].label
+        time, label = when(judgments[i]), judgments[i].label
         if any(label != other and abs(time - moment) <= within for moment, other in standing):
             behind.add(i)
         else:

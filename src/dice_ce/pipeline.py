@@ -18,10 +18,11 @@ from dice_ce.converger import Judgment, converge, most_confident_frame
 from dice_ce.exam import Exam, open_exam
 from dice_ce.extraction import Progress, extract
 from dice_ce.gate import GateConfig
+from dice_ce.keyframes import Keyframes
 from dice_ce.prior import adapt
 from dice_ce.selector import Candidates, score_frames, select, threshold
 from dice_ce.summary import Summary, assemble
-from dice_ce.weaver import fixed_windows, weave
+from dice_ce.weaver import Context, fixed_windows, weave
 
 Ablation = Literal["weaver", "converger"]
 ABLATIONS: tuple[Ablation, ...] = ("weaver", "converger")
@@ -82,11 +83,23 @@ def judge_candidates(
 ) -> list[Judgment]:
     """Weave, converge and condense: everything between candidates and summary. The benchmark runs it by itself."""
     contexts = fixed_windows(candidates) if "weaver" in without else weave(candidates, settings.weaver)
+    return judge_contexts(contexts, Keyframes(candidates), distributions, normal, settings, without)
+
+
+def judge_contexts(
+    contexts: Sequence[Context],
+    keyframes: Keyframes,
+    distributions: npt.NDArray[np.float32],
+    normal: int,
+    settings: Settings,
+    without: Sequence[Ablation] = (),
+) -> list[Judgment]:
+    """Converge and condense. Tuning runs it again and again on contexts that were woven once."""
     if "converger" in without:
         judgments = [most_confident_frame(context, distributions, normal) for context in contexts]
     else:
         judgments = converge(contexts, distributions, normal, settings.converger)
-    return condense(judgments, candidates.seconds, settings.condenser)
+    return condense(judgments, keyframes.seconds, settings.condenser)
 
 
 def provenance(

@@ -20,10 +20,10 @@ from dice_ce.errors import InputError
 from dice_ce.exam import Exam
 from dice_ce.files import write_atomically
 from dice_ce.frames import Ints
+from dice_ce.keyframes import Keyframes
 from dice_ce.selector import Candidates
 from dice_ce.store import Features
 from dice_ce.taxonomy import Taxonomy
-from dice_ce.tokens import unit_length
 
 SCHEMA = "dice-ce/summary/1"
 """Raise the number when a field changes its meaning or goes; adding one is no new version."""
@@ -130,12 +130,6 @@ def _item(content: dict[str, Any]) -> SummaryItem:
     return SummaryItem(**{**content, **frames, **evidence, "keyframe": Frame(**content["keyframe"])})
 
 
-def medoid(vectors: npt.NDArray[np.floating]) -> int:
-    """Return the most typical row: the least summed cosine distance to all others, the earliest of equals."""
-    units = unit_length(vectors).astype(np.float64)
-    return int(np.round(units @ units.sum(axis=0), 9).argmax())
-
-
 def assemble(
     exam: Exam,
     features: Features,
@@ -146,9 +140,10 @@ def assemble(
     taxonomy: Taxonomy,
     provenance: dict[str, Any],
 ) -> Summary:
-    """Choose keyframes and put the summary together, items in exam order (eq. 12)."""
+    """Put the summary together, items in the order of their keyframes (eq. 12)."""
+    keyframes = Keyframes(candidates)
     items = sorted(
-        (_describe(judgment, candidates, distributions, taxonomy) for judgment in judgments),
+        (_describe(judgment, keyframes, candidates, distributions, taxonomy) for judgment in judgments),
         key=lambda item: (item.keyframe.seconds, item.keyframe.frame, item.id),
     )
     verdicts = [item.verdict for item in items]
@@ -176,11 +171,15 @@ def assemble(
 
 
 def _describe(
-    judgment: Judgment, candidates: Candidates, distributions: npt.NDArray[np.float32], taxonomy: Taxonomy
+    judgment: Judgment,
+    keyframes: Keyframes,
+    candidates: Candidates,
+    distributions: npt.NDArray[np.float32],
+    taxonomy: Taxonomy,
 ) -> SummaryItem:
     rows, labels = judgment.context.rows, taxonomy.labels
 
-    def frames(chosen: Ints) -> tuple[Frame, ...]:
+    def frames(chosen: Ints | list[int]) -> tuple[Frame, ...]:
         return tuple(
             Frame(
                 frame=int(candidates.frames.index[row]),
@@ -191,8 +190,7 @@ def _describe(
             for row in chosen
         )
 
-    retained = judgment.retained
-    (keyframe,) = frames(retained[[medoid(candidates.vectors[retained])]])
+    (keyframe,) = frames([keyframes.row(judgment)])
     return SummaryItem(
         id=f"{judgment.context.coarse + 1}.{judgment.context.fine + 1}",
         label=labels[judgment.label],
@@ -206,7 +204,7 @@ def _describe(
         keyframe=keyframe,
         first_seconds=round(float(candidates.seconds[rows[0]]), 3),
         last_seconds=round(float(candidates.seconds[rows[-1]]), 3),
-        support=frames(retained),
+        support=frames(judgment.retained),
         dissent=frames(judgment.dissent),
         evidence_before=tuple(round(float(x), DIGITS) for x in judgment.evidence_before),
         evidence=tuple(round(float(x), DIGITS) for x in judgment.evidence),

@@ -18,11 +18,11 @@ from dice_ce.errors import InputError
 from dice_ce.extraction import Progress, extract
 from dice_ce.frames import Ints
 from dice_ce.gate import GateConfig
+from dice_ce.keyframes import Keyframes
 from dice_ce.pipeline import Ablation, judge_candidates
 from dice_ce.prior import PriorConfig, adapt
 from dice_ce.selector import Candidates, score_frames, select, threshold
 from dice_ce.store import Features
-from dice_ce.summary import medoid
 from dice_ce.taxonomy import Taxonomy
 
 from .match import Selection, Selections, milliseconds
@@ -94,23 +94,17 @@ def run_dice(
     prepared: Prepared, taxonomy: Taxonomy, settings: Settings, without: Sequence[Ablation] = ()
 ) -> Selections:
     """Return the keyframes and labels of the contexts that were kept."""
-    return keyframes(*judgments(prepared, taxonomy, settings, without))
+    candidates, judged = judgments(prepared, taxonomy, settings, without)
+    return select_keyframes(candidates, judged, Keyframes(candidates))
 
 
-def keyframes(candidates: Candidates, judged: Iterable[Judgment], known: dict[bytes, int] | None = None) -> Selections:
-    """Take the medoid of every context that was kept (eq. 12).
-
-    `known` remembers medoids from call to call: most contexts come back unchanged when only thresholds change.
-    """
-    known = {} if known is None else known
-    chosen = []
-    for judgment in judged:
-        if judgment.verdict == "kept":
-            key = judgment.retained.tobytes()
-            if key not in known:
-                known[key] = int(judgment.retained[medoid(candidates.vectors[judgment.retained])])
-            chosen.append(_selection(candidates, known[key], judgment.label))
-    return Selections.of(chosen)
+def select_keyframes(candidates: Candidates, judged: Iterable[Judgment], keyframes: Keyframes) -> Selections:
+    """Take the keyframe of every context that was kept (eq. 12)."""
+    return Selections.of(
+        _selection(candidates, keyframes.row(judgment), judgment.label)
+        for judgment in judged
+        if judgment.verdict == "kept"
+    )
 
 
 def _selection(candidates: Candidates, row: int, label: int) -> Selection:

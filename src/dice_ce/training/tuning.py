@@ -14,17 +14,17 @@ import numpy as np
 
 from dice_ce.baselines import BUDGET, build_baseline
 from dice_ce.benchmark.match import Selections, Targets
-from dice_ce.benchmark.methods import Prepared, keyframes, prepare, run_baseline
+from dice_ce.benchmark.methods import Prepared, prepare, run_baseline, select_keyframes
 from dice_ce.benchmark.metrics import RATIOS, Counts, count_exam
 from dice_ce.benchmark.run import VARIANTS
 from dice_ce.bundle import Bundle, Settings
-from dice_ce.condenser import condense
-from dice_ce.converger import converge
 from dice_ce.datasets.csvfile import read_table, table_text
 from dice_ce.datasets.folder import Dataset
 from dice_ce.datasets.tables import Annotation
 from dice_ce.extraction import Progress
 from dice_ce.files import write_atomically
+from dice_ce.keyframes import Keyframes
+from dice_ce.pipeline import judge_contexts
 from dice_ce.prior import adapt
 from dice_ce.progress import Watch
 from dice_ce.selector import Candidates
@@ -151,15 +151,14 @@ class Woven:
     candidates: Candidates
     distributions: Floats
     contexts: Sequence[Context]
-    known: dict[bytes, int] = field(default_factory=dict)
-    """Medoids that were found before."""
+    keyframes: Keyframes
+    """Shared by all trials, since most contexts come back unchanged."""
 
     def selected(self, settings: Settings, normal: int) -> Selections:
         """Do what the pipeline does from here on."""
         adapted = adapt(self.distributions, self.candidates.score, normal, settings.prior)
-        judgments = converge(self.contexts, adapted, normal, settings.converger)
-        condensed = condense(judgments, self.candidates.seconds, settings.condenser)
-        return keyframes(self.candidates, condensed, self.known)
+        judgments = judge_contexts(self.contexts, self.keyframes, adapted, normal, settings)
+        return select_keyframes(self.candidates, judgments, self.keyframes)
 
 
 def draw(space: Mapping[str, Sequence[Any]], chance: np.random.Generator) -> dict[str, Any]:
@@ -189,8 +188,8 @@ def tune_dice(
     for group in _grouped(start, trials, chance):
         shared = group[0]
         candidates = [exam.candidates(shared.tau_s, shared.candidate_share) for exam in scorer.exams]
-        woven = [Woven(*parts, weave(parts[0], shared.weaver)) for parts in candidates]
-        windows = [Woven(*parts, fixed_windows(parts[0])) for parts in candidates]
+        woven = [Woven(*parts, weave(parts[0], shared.weaver), Keyframes(parts[0])) for parts in candidates]
+        windows = [Woven(*parts, fixed_windows(parts[0]), Keyframes(parts[0])) for parts in candidates]
         for settings in group:
             note("dice", settings, woven)
             note("dice-paper", settings.by_the_paper(), woven)
