@@ -1,12 +1,15 @@
+import math
 from fractions import Fraction
 
 import numpy as np
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from dice_ce.clock import ExamClock
 from dice_ce.errors import InputError
 from dice_ce.frames import FrameTable
-from dice_ce.selector import Head, gelu, score_frames, select, sigmoid, threshold
+from dice_ce.selector import Head, candidate_rows, gelu, score_frames, select, sigmoid
 from dice_ce.store import ExtractionReport, Features
 
 REPORT = ExtractionReport(0, 0, 0, (), 0, 0.0)
@@ -93,10 +96,46 @@ def test_weights_read_back_as_they_were_stored() -> None:
         Head.from_arrays(good.arrays("x"), "y")
 
 
-def test_the_threshold_rises_where_too_many_frames_would_pass() -> None:
+def test_a_share_of_the_frames_keeps_the_highest_scores() -> None:
     score = np.linspace(0, 1, 101, dtype=np.float32)
-    assert threshold(score, 0.5) == 0.5
-    assert threshold(score, 0.5, 0.8) == 0.5
-    assert threshold(score, 0.5, 0.1) == pytest.approx(0.9)
-    assert (score >= threshold(score, 0.0, 0.25)).sum() == 26
-    assert threshold(np.empty(0, np.float32), 0.5, 0.1) == 0.5
+    assert candidate_rows(score, 0.5).tolist() == list(range(50, 101))
+    assert candidate_rows(score, 0.5, 0.8).tolist() == list(range(50, 101))
+    assert candidate_rows(score, 0.5, 0.1).tolist() == list(range(90, 101))
+    assert len(candidate_rows(score, 0.0, 0.25)) == 26
+    assert candidate_rows(score[::-1], 0.5, 0.02).tolist() == [0, 1, 2]
+    assert len(candidate_rows(np.empty(0, np.float32), 0.5, 0.1)) == 0
+    assert len(candidate_rows(score, 0.5, 0.0)) == 0
+
+
+def test_ties_at_the_border_are_cut_evenly_over_the_exam() -> None:
+    """Ninety of a hundred scores are saturated: a tenth of them are candidates, from all parts of the exam."""
+    score = np.full(100, 1.0, np.float32)
+    score[::10] = 0.2
+    chosen = candidate_rows(score, 0.5, 0.1)
+    assert len(chosen) == 10
+    assert {row // 10 for row in chosen.tolist()} == set(range(10))
+    score[[3, 4]] = 0.7
+    assert candidate_rows(score, 0.5, 0.9).tolist() == np.flatnonzero(score >= 0.5).tolist()
+    tied = np.float32([0.9, 0.6, 0.6, 0.8, 0.6, 0.6, 0.6])
+    assert candidate_rows(tied, 0.5, 3 / 7).tolist() == [0, 3, 4]
+
+
+@given(
+    st.lists(st.sampled_from([0.0, 0.25, 0.5, 0.75, 1.0, float("nan")]), max_size=300),
+    st.floats(0, 1),
+    st.floats(0, 1),
+)
+def test_a_share_is_a_share(scores: list[float], tau_s: float, share: float) -> None:
+    score = np.array(scores, np.float32)
+    enough, chosen = np.flatnonzero(score >= tau_s), candidate_rows(score, tau_s, share)
+    assert (np.diff(chosen) > 0).all()
+    assert set(chosen) <= set(enough)
+    assert len(chosen) == min(len(enough), math.ceil(round(share * len(score), 6)))
+    left_out = np.setdiff1d(enough, chosen)
+    if len(chosen) and len(left_out):
+        assert score[chosen].min() >= score[left_out].max()
+
+
+@pytest.mark.parametrize(("share", "count", "most"), [(0.07, 100, 7), (0.29, 100, 29), (0.1, 8000, 800), (0.1, 5, 1)])
+def test_a_share_is_rounded_up_but_not_by_rounding_errors(share: float, count: int, most: int) -> None:
+    assert len(candidate_rows(np.ones(count, np.float32), 0.5, share)) == most

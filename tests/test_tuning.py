@@ -77,12 +77,15 @@ def scorer(dataset: Path, bundle_folder: Path) -> Scorer:
     return Scorer([prepare(row, bundle) for row in data.exams], data.annotations, bundle.taxonomy)
 
 
-def test_dice_on_prepared_exams_is_the_pipeline(dataset: Path, bundle_folder: Path) -> None:
+@pytest.mark.parametrize("share", [1.0, 0.2])
+def test_dice_on_prepared_exams_is_the_pipeline(dataset: Path, bundle_folder: Path, share: float) -> None:
     bundle = load_bundle(bundle_folder)
     row = load_dataset(dataset).exams[0]
-    chosen = run_dice(prepare(row, bundle), bundle.taxonomy, bundle.settings)
+    settings = replace(bundle.settings, candidate_share=share)
+    chosen = run_dice(prepare(row, bundle), bundle.taxonomy, settings)
     with row.open() as exam:
-        summary = summarize(exam, bundle=bundle)
+        summary = summarize(exam, bundle=bundle, settings=settings)
+    assert share == 1.0 or summary.counts["candidates"] == share * 80
     assert [(item.keyframe.frame, item.label) for item in summary.items] == [
         (frame, bundle.taxonomy.labels[label]) for frame, label in zip(chosen.frames, chosen.labels, strict=True)
     ]

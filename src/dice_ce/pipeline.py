@@ -20,7 +20,7 @@ from dice_ce.extraction import Progress, extract
 from dice_ce.gate import GateConfig
 from dice_ce.keyframes import Keyframes
 from dice_ce.prior import adapt
-from dice_ce.selector import Candidates, score_frames, select, threshold
+from dice_ce.selector import Candidates, score_frames, select
 from dice_ce.summary import Summary, assemble
 from dice_ce.weaver import Context, fixed_windows, weave
 
@@ -58,8 +58,7 @@ def summarize(
     settings = settings or bundle.settings
     features = extract(exam, bundle.encoder, gate=gate, progress=progress)
     score = score_frames(features, bundle.selector)
-    enough = threshold(score, settings.tau_s, settings.candidate_share)
-    candidates = select(features, score, exam.clock, enough)
+    candidates = select(features, score, exam.clock, settings.tau_s, settings.candidate_share)
     distributions = adapt(bundle.diagnoser(exam, candidates), candidates.score, bundle.taxonomy.normal, settings.prior)
     judgments = judge_candidates(candidates, distributions, bundle.taxonomy.normal, settings, without)
     return assemble(

@@ -11,7 +11,7 @@ import numpy.typing as npt
 
 from dice_ce.clock import ExamClock
 from dice_ce.errors import InputError
-from dice_ce.frames import FrameTable
+from dice_ce.frames import FrameTable, Ints
 from dice_ce.store import Features
 
 Floats = npt.NDArray[np.float32]
@@ -116,19 +116,34 @@ def score_frames(features: Features, head: Head) -> Floats:
     return score_vectors(features.vectors, head)
 
 
-def threshold(score: Floats, tau_s: float, share: float = 1.0) -> float:
-    """Return tau_s, or more where more than a share of all frames would become candidates. Ours, not the paper's.
+def candidate_rows(score: Floats, tau_s: float, share: float = 1.0) -> Ints:
+    """Find the frames with s_t >= tau_s (eq. 2), at most a share of all frames: the highest scores.
 
-    Scores are not equally high in all patients; how many frames somebody can look into is.
+    The share is ours, not the paper's: scores are not equally high in all patients; how many frames somebody can look
+    into is. It is rounded up, so that a short exam keeps a candidate. Where more frames tie at the lowest score that
+    still fits, they are taken evenly over the exam: many scores are exactly 1, and to take the earliest of those would
+    be blind to the rest of the exam.
     """
-    if share >= 1 or not len(score):
-        return tau_s
-    return max(tau_s, float(np.quantile(score, 1 - share, method="higher")))
-
-
-def select(features: Features, score: Floats, clock: ExamClock, tau_s: float = 0.5) -> Candidates:
-    """Keep the frames with s_t >= tau_s (eq. 2)."""
     rows = np.flatnonzero(score >= tau_s)
+    most = math.ceil(round(share * len(score), 6))  # 0.07 * 100 is a little more than 7
+    if len(rows) <= most:
+        return rows
+    if most == 0:
+        return rows[:0]
+    lowest = np.sort(score[rows])[-most]
+    above, tied = rows[score[rows] > lowest], rows[score[rows] == lowest]
+    places = most - len(above)
+    spread = tied[(2 * np.arange(places) + 1) * len(tied) // (2 * places)]
+    return np.sort(np.concatenate([above, spread]))
+
+
+def select(features: Features, score: Floats, clock: ExamClock, tau_s: float = 0.5, share: float = 1.0) -> Candidates:
+    """Keep the frames that may matter (eq. 2)."""
+    return take(features, score, clock, candidate_rows(score, tau_s, share))
+
+
+def take(features: Features, score: Floats, clock: ExamClock, rows: Ints) -> Candidates:
+    """Make some rows of the features candidates."""
     frames = features.frames[rows]
     seconds = np.asarray(clock.ticks[frames.index] * float(clock.unit), np.float64)
     return Candidates(frames, seconds, np.asarray(features.vectors[rows]), score[rows])

@@ -21,7 +21,7 @@ from dice_ce.gate import GateConfig
 from dice_ce.keyframes import Keyframes
 from dice_ce.pipeline import Ablation, judge_candidates
 from dice_ce.prior import PriorConfig, adapt
-from dice_ce.selector import Candidates, score_frames, select, threshold
+from dice_ce.selector import Candidates, candidate_rows, score_frames, select, take
 from dice_ce.store import Features
 from dice_ce.taxonomy import Taxonomy
 
@@ -51,9 +51,9 @@ class Prepared:
         return float(self.clock.seconds(len(self.clock.ticks) - 1) - self.clock.seconds(0))
 
     def candidates(self, tau_s: float, share: float = 1.0) -> tuple[Candidates, npt.NDArray[np.float32]]:
-        """Return the frames from a score on, with their distributions."""
-        enough = threshold(self.score, tau_s, share)
-        return select(self.features, self.score, self.clock, enough), self.distributions[self.score >= enough]
+        """Return the frames that the Selector keeps, with their distributions."""
+        rows = candidate_rows(self.score, tau_s, share)
+        return take(self.features, self.score, self.clock, rows), self.distributions[rows]
 
 
 def prepare(
