@@ -111,6 +111,20 @@ def test_the_ablations_leave_out_their_stage(video: Path, bundle: Path) -> None:
     assert single.provenance["without"] == ["converger"]
 
 
+def test_the_converger_can_be_left_out_but_for_tau_min(video: Path, bundle: Path, tmp_path: Path) -> None:
+    """No single frame is as sure as that; without the converger nobody asks."""
+    kept = {}
+    for stage in ("converger", "fusion"):
+        assert run(video, bundle, tmp_path / stage, "--without", stage, "--tau-min", "1") == 0
+        counts = json.loads((tmp_path / stage / "exam" / "summary.json").read_text())["counts"]
+        kept[stage] = counts["kept"], counts["dropped_low_confidence"]
+    assert kept["converger"][0] > 0 == kept["converger"][1]
+    assert kept["fusion"] == kept["converger"][::-1]
+    relaxed = dice_ce.summarize(video, bundle=bundle, without=("fusion",))
+    plain = dice_ce.summarize(video, bundle=bundle, without=("converger",))
+    assert relaxed.items == tuple(item for item in plain.items if item.confidence >= 0.4)
+
+
 def run(video: Path, bundle: Path, out: Path, *more: str) -> int:
     return main(["summarize", str(video), "--out", str(out), "--bundle", str(bundle), "--exam-fps", "1/10", *more])
 

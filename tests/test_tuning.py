@@ -260,6 +260,7 @@ def test_tuned_settings_of_baselines_reach_the_benchmark(bundle_folder: Path) ->
         load_bundle(bundle_folder), baselines={"aks": {"tau_s": 0.7, "candidate_share": 0.2, "depth": 3}}
     )
     known = methods(bundle)
+    assert {"dice-without-weaver", "dice-without-converger", "dice-without-fusion"} <= set(known)
     assert known["aks"].settings == {"tau_s": 0.7, "candidate_share": 0.2, "depth": 3, "budget": 32}
     assert known["aks-raw"].settings == {"depth": 3, "budget": 32}
 

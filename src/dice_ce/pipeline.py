@@ -24,8 +24,9 @@ from dice_ce.selector import Candidates, score_frames, select
 from dice_ce.summary import Summary, assemble
 from dice_ce.weaver import Context, fixed_windows, weave
 
-Ablation = Literal["weaver", "converger"]
-ABLATIONS: tuple[Ablation, ...] = ("weaver", "converger")
+Ablation = Literal["weaver", "converger", "fusion"]
+"""Stages that can be left out. Without fusion a context is its most confident frame, as without the converger, but
+still dropped below tau_min."""
 
 
 def summarize(
@@ -94,8 +95,9 @@ def judge_contexts(
     without: Sequence[Ablation] = (),
 ) -> list[Judgment]:
     """Converge and condense. Tuning runs it again and again on contexts that were woven once."""
-    if "converger" in without:
-        judgments = [most_confident_frame(context, distributions, normal) for context in contexts]
+    if "converger" in without or "fusion" in without:
+        tau_min = None if "converger" in without else settings.converger.tau_min
+        judgments = [most_confident_frame(context, distributions, normal, tau_min) for context in contexts]
     else:
         judgments = converge(contexts, distributions, normal, settings.converger)
     return condense(judgments, keyframes.seconds, settings.condenser)

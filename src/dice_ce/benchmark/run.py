@@ -87,6 +87,7 @@ def methods(bundle: Bundle, *, is_truth_known: bool = False) -> dict[str, Method
         _dice("dice", "DiCE", "ours", bundle),
         _dice("dice-without-weaver", "- Context Weaver", "ablation", bundle, without=["weaver"]),
         _dice("dice-without-converger", "- Evidence Converger", "ablation", bundle, without=["converger"]),
+        _dice("dice-without-fusion", "- Evidence Converger, tau_min kept", "ablation", bundle, without=["fusion"]),
         *(
             _dice(f"dice-without-{key}", f"- {name} (ours)", "ablation", replace(bundle, settings=settings))
             for key, (name, settings) in without_extensions(bundle.settings).items()

@@ -59,8 +59,8 @@ def add_commands(commands: Any) -> None:
     model.add_argument(
         "--without",
         action="append",
-        choices=("weaver", "converger"),
-        help="leave out a stage, as the paper's ablations",
+        choices=("weaver", "converger", "fusion"),
+        help="leave out a stage, as the paper's ablations; fusion: the converger, but for tau-min",
     )
     model.add_argument("--no-gate", action="store_true", help="encode every frame, also near-identical ones")
 
