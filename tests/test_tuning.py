@@ -17,6 +17,7 @@ from dice_ce.cli import main
 from dice_ce.condenser import CondenserConfig
 from dice_ce.converger import ConvergerConfig
 from dice_ce.datasets.folder import ExamRow, load_dataset
+from dice_ce.diagnoser import NetworkDiagnoser
 from dice_ce.encoder import OnnxEncoder
 from dice_ce.errors import UsageError
 from dice_ce.keyframes import Keyframes
@@ -96,6 +97,44 @@ def test_a_baseline_labels_each_frame_on_its_own(scorer: Scorer) -> None:
     chosen = run_baseline(exam, lambda pool, budget: np.array([0, 3]), 0.0)
     assert chosen.frames.tolist() == [0, 3]
     np.testing.assert_array_equal(chosen.labels, exam.distributions[[0, 3]].argmax(axis=1))
+
+
+def test_a_network_diagnoses_the_frames_that_are_chosen_and_each_of_them_once(
+    dataset: Path, bundle_folder: Path, tmp_path: Path
+) -> None:
+    network = OnnxEncoder.open(write_tiny_encoder(tmp_path / "d.onnx", scale=0.02))
+    seen: list[int] = []
+
+    class Counting:
+        name, digest, dim = network.name, network.digest, network.dim
+        input_size, resize = network.input_size, network.resize
+
+        def encode(self, batch: np.ndarray) -> np.ndarray:
+            seen.append(len(batch))
+            return network.encode(batch)
+
+    cells = Taxonomy("cells", (*map(str, range(network.dim - 1)), "normal"))
+    loaded = load_bundle(bundle_folder)
+    stricter = replace(loaded.selector, bias2=loaded.selector.bias2 - 2)
+    bundle = replace(loaded, selector=stricter, diagnoser=NetworkDiagnoser(Counting()), taxonomy=cells)
+    row = load_dataset(dataset).exams[0]
+    exam = prepare(row, bundle)
+    assert sum(seen) == 0
+
+    lowest = np.argsort(exam.score)[:5]
+    assert exam.score[lowest].max() < 0.3
+    chosen = run_baseline(exam, lambda pool, budget: np.sort(lowest), 0.0)
+    with row.open() as opened:
+        alone = [network.encode(opened.image(int(frame), size=32)[None]).argmax() for frame in chosen.frames]
+    assert chosen.labels.tolist() == alone
+    assert len(set(alone)) > 1
+    assert sum(seen) == 5
+
+    run_baseline(exam, lambda pool, budget: np.append(np.sort(lowest)[:3], 79), 0.0)
+    assert sum(seen) == (5 if 79 in lowest else 6)
+    run_dice(exam, cells, bundle.settings)
+    run_dice(exam, cells, bundle.settings)
+    assert sum(seen) == len(set(np.flatnonzero(exam.score >= 0.4)) | set(lowest) | {79})
 
 
 def test_another_diagnoser_labels_what_the_baselines_chose_and_leaves_dice_alone(

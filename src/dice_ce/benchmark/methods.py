@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
 from typing import Literal
 
@@ -14,6 +14,7 @@ from dice_ce.bundle import Bundle, Settings
 from dice_ce.clock import ExamClock
 from dice_ce.converger import Judgment
 from dice_ce.datasets.folder import ExamRow
+from dice_ce.diagnoser import HeadDiagnoser
 from dice_ce.errors import InputError
 from dice_ce.extraction import Progress, extract
 from dice_ce.frames import Ints
@@ -21,15 +22,31 @@ from dice_ce.gate import GateConfig
 from dice_ce.keyframes import Keyframes
 from dice_ce.pipeline import Ablation, judge_candidates
 from dice_ce.prior import PriorConfig, adapt
-from dice_ce.selector import Candidates, candidate_rows, score_frames, select, take
+from dice_ce.selector import Candidates, candidate_rows, score_frames, take
 from dice_ce.store import Features
 from dice_ce.taxonomy import Taxonomy
 
 from .match import Selection, Selections, milliseconds
 from .truth import read_truth_labels, truth_beside
 
-LOWEST_TAU = 0.3
-"""Frames with lower scores are never candidates here, so a diagnoser that looks at pictures need not see them."""
+
+class Diagnoses:
+    """Distributions of an exam's frames, each computed when it is first asked for, and only once.
+
+    A diagnoser that looks at images is slow, and no method needs what it says about frames that were not chosen.
+    """
+
+    def __init__(self, frames: int, labels: int, diagnose: Callable[[Ints], npt.NDArray[np.float32]]) -> None:
+        self._known = np.zeros(frames, np.bool_)
+        self._table = np.empty((frames, labels), np.float32)
+        self._diagnose = diagnose
+
+    def __getitem__(self, rows: Ints) -> npt.NDArray[np.float32]:
+        missing = np.unique(rows[~self._known[rows]])
+        if len(missing):
+            self._table[missing] = self._diagnose(missing)
+            self._known[missing] = True
+        return self._table[rows]
 
 
 @dataclass(frozen=True, eq=False)
@@ -40,8 +57,8 @@ class Prepared:
     features: Features
     clock: ExamClock
     score: npt.NDArray[np.float32]
-    distributions: npt.NDArray[np.float32]
-    """[frames, labels]; NaN below the lowest threshold if the diagnoser looks at pictures."""
+    distributions: Diagnoses | npt.NDArray[np.float32]
+    """[frames, labels], by rows."""
     truth: Ints | None = None
     """What every frame shows, where that is known."""
 
@@ -50,10 +67,15 @@ class Prepared:
         """Length of the exam."""
         return float(self.clock.seconds(len(self.clock.ticks) - 1) - self.clock.seconds(0))
 
-    def candidates(self, tau_s: float, share: float = 1.0) -> tuple[Candidates, npt.NDArray[np.float32]]:
-        """Return the frames that the Selector keeps, with their distributions."""
+    def candidates(self, tau_s: float, share: float = 1.0) -> tuple[Candidates, Ints]:
+        """Return the frames that the Selector keeps, and which rows they are."""
         rows = candidate_rows(self.score, tau_s, share)
-        return take(self.features, self.score, self.clock, rows), self.distributions[rows]
+        return take(self.features, self.score, self.clock, rows), rows
+
+    def diagnosed(self, tau_s: float, share: float = 1.0) -> tuple[Candidates, npt.NDArray[np.float32]]:
+        """Return the frames that the Selector keeps, with their distributions."""
+        candidates, rows = self.candidates(tau_s, share)
+        return candidates, self.distributions[rows]
 
 
 def prepare(
@@ -63,19 +85,25 @@ def prepare(
     gate: GateConfig | None = GateConfig(),  # noqa: B008  frozen
     progress: Progress | None = None,
 ) -> Prepared:
-    """Do everything expensive for one exam, as `summarize` does it; features in the cache are not computed again."""
+    """Compute features and scores of one exam as `summarize` does; what is in the cache is not computed again."""
     with row.open() as exam:
         if not exam.clock.is_exam_time:
             raise InputError(f"exam '{row.exam_id}': only playback time is known; fill the clock columns in exams.csv")
         features = extract(exam, bundle.encoder, gate=gate, progress=progress)
         score = score_frames(features, bundle.selector)
-        floor = 0.0 if bundle.looks_at_features else LOWEST_TAU
-        seen = select(features, score, exam.clock, floor)
-        distributions = np.full((len(features), len(bundle.taxonomy)), np.nan, np.float32)
-        distributions[score >= floor] = bundle.diagnoser(exam, seen)
-        truth = truth_beside(row)
-        labels = read_truth_labels(truth, features.frames.index, bundle.taxonomy) if truth else None
-        return Prepared(row.exam_id, features, exam.clock, score, distributions, labels)
+        clock = exam.clock
+
+    def diagnose(rows: Ints) -> npt.NDArray[np.float32]:
+        with row.open() as exam:
+            return bundle.diagnoser(exam, take(features, score, clock, rows))
+
+    if isinstance(bundle.diagnoser, HeadDiagnoser):
+        distributions: Diagnoses | npt.NDArray[np.float32] = bundle.diagnoser.judge(features.vectors)
+    else:
+        distributions = Diagnoses(len(features), len(bundle.taxonomy), diagnose)
+    truth = truth_beside(row)
+    labels = read_truth_labels(truth, features.frames.index, bundle.taxonomy) if truth else None
+    return Prepared(row.exam_id, features, clock, score, distributions, labels)
 
 
 # --- DiCE ----------------------------------------------------------------------------------------------------------
@@ -85,7 +113,7 @@ def judgments(
     prepared: Prepared, taxonomy: Taxonomy, settings: Settings, without: Sequence[Ablation] = ()
 ) -> tuple[Candidates, list[Judgment]]:
     """Weave and converge, or leave one of them out as in the paper's ablations."""
-    candidates, distributions = prepared.candidates(settings.tau_s, settings.candidate_share)
+    candidates, distributions = prepared.diagnosed(settings.tau_s, settings.candidate_share)
     adapted = adapt(distributions, candidates.score, taxonomy.normal, settings.prior)
     return candidates, judge_candidates(candidates, adapted, taxonomy.normal, settings, without)
 
@@ -144,8 +172,11 @@ def run_baseline(
     With `tau_s` 0 the pool is the raw video. With a prior (and the number of the normal label) a baseline is labelled
     by what we added to the diagnoser, too.
     """
-    candidates, distributions = prepared.candidates(tau_s, share)
-    if prior:
-        distributions = adapt(distributions, candidates.score, prior[1], prior[0])
-    rows = rule(Pool.of(candidates), budget)
-    return Selections.of(_selection(candidates, int(row), int(distributions[row].argmax())) for row in rows)
+    candidates, rows = prepared.candidates(tau_s, share)
+    chosen = rule(Pool.of(candidates), budget)
+    if prior:  # it is estimated from all candidates
+        distributions = adapt(prepared.distributions[rows], candidates.score, prior[1], prior[0])[chosen]
+    else:
+        distributions = prepared.distributions[rows[chosen]]
+    labels = distributions.argmax(axis=1).tolist()
+    return Selections.of(_selection(candidates, row, label) for row, label in zip(chosen.tolist(), labels, strict=True))

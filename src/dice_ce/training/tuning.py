@@ -187,7 +187,7 @@ def tune_dice(
 
     for group in _grouped(start, trials, chance):
         shared = group[0]
-        candidates = [exam.candidates(shared.tau_s, shared.candidate_share) for exam in scorer.exams]
+        candidates = [exam.diagnosed(shared.tau_s, shared.candidate_share) for exam in scorer.exams]
         woven = [Woven(*parts, weave(parts[0], shared.weaver), Keyframes(parts[0])) for parts in candidates]
         windows = [Woven(*parts, fixed_windows(parts[0]), Keyframes(parts[0])) for parts in candidates]
         for settings in group:
