@@ -12,7 +12,9 @@ import pytest
 import dice_ce
 from dice_ce.bundle import Settings, save_bundle
 from dice_ce.cli import main
+from dice_ce.diagnoser import NetworkDiagnoser
 from dice_ce.encoder import OnnxEncoder
+from dice_ce.pictures import write_picture
 from dice_ce.selector import Head
 from dice_ce.summary import SCHEMA_FILE
 from dice_ce.taxonomy import Taxonomy
@@ -207,9 +209,33 @@ def test_the_summary_is_the_golden_one(bundle: Path) -> None:
     assert golden_summary(colour_frames(), bundle) == json.loads(GOLDEN.read_text()), "run: python -m tests.golden"
 
 
-def test_a_second_network_sees_the_candidate_frames_only(video: Path, tmp_path: Path) -> None:
-    from dice_ce.diagnoser import NetworkDiagnoser
+def test_a_candidate_that_can_no_longer_be_decoded_is_left_out_and_named(tmp_path: Path) -> None:
+    """Its features are there already; a second network needs the image, too."""
+    network = OnnxEncoder.open(write_tiny_encoder(tmp_path / "d.onnx", scale=0.05))
+    loaded = dice_ce.load_bundle(save_colour_bundle(tmp_path / "b"))
+    taxonomy = Taxonomy("cells", (*map(str, range(47)), "normal"))
+    second = dataclasses.replace(loaded, diagnoser=NetworkDiagnoser(network), taxonomy=taxonomy)
+    for i, frame in enumerate(colour_frames()):
+        write_picture(tmp_path / "exam" / f"{i:04d}.png", frame)
+    with dice_ce.open_exam(tmp_path / "exam") as exam:
+        whole = dice_ce.summarize(exam, bundle=second)
+        contexts = [item.support + item.dissent for item in whole.items + whole.dropped]
+        lost = sorted(frame.frame for context in contexts for frame in context)[1]
+        (tmp_path / "exam" / f"{lost:04d}.png").write_bytes(b"gone")
+        summary = dice_ce.summarize(exam, bundle=second)
+    assert summary.counts["candidates"] == whole.counts["candidates"] - 1
+    assert summary.exam["warnings"] == [f"candidates that could not be decoded for the diagnoser: {lost}"]
+    shown = [frame.frame for item in summary.items + summary.dropped for frame in item.support + item.dissent]
+    assert len(shown) == summary.counts["candidates"]
+    assert lost not in shown
+    before, after = (
+        {frame.frame: (item.label, frame.probability) for item in one.items + one.dropped for frame in item.support}
+        for one in (whole, summary)
+    )
+    assert all(before[frame] == after[frame] for frame in before.keys() & after.keys() - {lost})
 
+
+def test_a_second_network_sees_the_candidate_frames_only(video: Path, tmp_path: Path) -> None:
     network = OnnxEncoder.open(write_tiny_encoder(tmp_path / "d.onnx"))
     seen: list[int] = []
 

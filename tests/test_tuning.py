@@ -9,6 +9,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from dice_ce.baselines import build_baseline
 from dice_ce.benchmark.methods import judgments, prepare, run_baseline, run_dice, select_keyframes
 from dice_ce.benchmark.metrics import Counts
 from dice_ce.benchmark.run import VARIANTS, choose, methods, run_benchmark, without_extensions
@@ -97,6 +98,21 @@ def test_a_baseline_labels_each_frame_on_its_own(scorer: Scorer) -> None:
     chosen = run_baseline(exam, lambda pool, budget: np.array([0, 3]), 0.0)
     assert chosen.frames.tolist() == [0, 3]
     np.testing.assert_array_equal(chosen.labels, exam.distributions[[0, 3]].argmax(axis=1))
+
+
+def test_a_frame_that_the_diagnoser_cannot_see_is_neither_labelled_nor_selected(scorer: Scorer) -> None:
+    exam = scorer.exams[0]
+    distributions = exam.distributions[np.arange(80)].copy()
+    distributions[3] = np.nan
+    unseen = replace(exam, distributions=distributions)
+    chosen = run_baseline(unseen, lambda pool, budget: np.array([0, 3, 7]), 0.0)
+    assert chosen.frames.tolist() == [0, 7]
+    everything = build_baseline("uniform")
+    chosen = run_baseline(unseen, everything, 0.0, budget=80, prior=(PriorConfig(0.5), scorer.taxonomy.normal))
+    assert chosen.frames.tolist() == [0, 1, 2, *range(4, 80)]
+    candidates, judged = judgments(unseen, scorer.taxonomy, Settings(tau_s=0.0))
+    assert 3 not in candidates.frames.index
+    assert sum(len(one.context.rows) for one in judged) == 79
 
 
 def test_a_network_diagnoses_the_frames_that_are_chosen_and_each_of_them_once(

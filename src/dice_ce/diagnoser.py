@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import itertools
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -11,7 +11,7 @@ import numpy.typing as npt
 
 from dice_ce.encoder import Encoder
 from dice_ce.errors import InputError
-from dice_ce.exam import Exam
+from dice_ce.exam import Exam, Image
 from dice_ce.selector import Candidates, Head
 
 Floats = npt.NDArray[np.float32]
@@ -25,6 +25,28 @@ def softmax(logits: Floats, temperature: float = 1.0) -> Floats:
     scaled -= scaled.max(axis=1, keepdims=True)
     weights = np.exp(scaled)
     return np.asarray(weights / weights.sum(axis=1, keepdims=True), np.float32)
+
+
+def diagnose_images(
+    ordinals: Sequence[int], images: Iterable[tuple[int, Image]], judge: Callable[[Iterable[Image]], Floats]
+) -> Floats:
+    """Judge those of some frames whose images there are; the rows of the others are NaN."""
+    found: list[int] = []
+
+    def note(image: tuple[int, Image]) -> Image:
+        found.append(image[0])
+        return image[1]
+
+    judged = judge(map(note, images))
+    distributions = np.full((len(ordinals), judged.shape[1]), np.nan, np.float32)
+    distributions[np.isin(ordinals, found)] = judged
+    return distributions
+
+
+def leave_out_unseen(candidates: Candidates, distributions: Floats) -> tuple[Candidates, Floats]:
+    """Leave out the candidates that the diagnoser could not look at: nothing can be said about them."""
+    seen = np.flatnonzero(~np.isnan(distributions).any(axis=1))
+    return candidates[seen], distributions[seen]
 
 
 @dataclass(frozen=True, eq=False)
@@ -51,12 +73,12 @@ class NetworkDiagnoser:
     temperature: float = 1.0
 
     def __call__(self, exam: Exam | None, candidates: Candidates) -> Floats:
-        """Return p_t = g_phi(I_t) (eq. 6)."""
+        """Return p_t = g_phi(I_t) (eq. 6); NaN where the frame cannot be decoded."""
         if exam is None:
             raise InputError("this bundle's diagnoser looks at frames: give the exam, not only its features")
         ordinals = candidates.frames.index.tolist()
-        pictures = (picture for _, picture in exam.images(ordinals, size=self.network.input_size))
-        return self.judge(pictures)
+        images = exam.images(ordinals, size=self.network.input_size, resize=self.network.resize)
+        return diagnose_images(ordinals, images, self.judge)
 
     def judge(self, pictures: Iterable[npt.NDArray[np.uint8]]) -> Floats:
         """Return p for pictures of the network's size."""

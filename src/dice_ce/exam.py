@@ -135,9 +135,11 @@ class Exam:
             for ordinal, frame in cursor.read(start, len(self) if stop is None else min(stop, len(self))):
                 yield ordinal, render(ordinal, frame)
 
-    def images(self, ordinals: Iterable[int], *, size: int | None = None) -> Iterator[tuple[int, Image]]:
+    def images(
+        self, ordinals: Iterable[int], *, size: int | None = None, resize: Resize = "area"
+    ) -> Iterator[tuple[int, Image]]:
         """Yield (ordinal, picture) of just these frames, exactly, in the order given; undecodable ones are left out."""
-        render = Renderer(self, size, "area")
+        render = Renderer(self, size, resize)
         for ordinal in ordinals:
             if not 0 <= ordinal < len(self):
                 raise ExamError(f"{self.id}: no frame {ordinal}; the exam has frames 0 to {len(self) - 1}")

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import importlib.metadata
 from collections.abc import Sequence
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from pathlib import Path
 from typing import Any, Literal
 
@@ -15,6 +15,7 @@ from dice_ce import __version__
 from dice_ce.bundle import Bundle, Settings, load_bundle
 from dice_ce.condenser import condense
 from dice_ce.converger import Judgment, converge, most_confident_frame
+from dice_ce.diagnoser import leave_out_unseen
 from dice_ce.exam import Exam, open_exam
 from dice_ce.extraction import Progress, extract
 from dice_ce.gate import GateConfig
@@ -59,8 +60,13 @@ def summarize(
     settings = settings or bundle.settings
     features = extract(exam, bundle.encoder, gate=gate, progress=progress)
     score = score_frames(features, bundle.selector)
-    candidates = select(features, score, exam.clock, settings.tau_s, settings.candidate_share)
-    distributions = adapt(bundle.diagnoser(exam, candidates), candidates.score, bundle.taxonomy.normal, settings.prior)
+    selected = select(features, score, exam.clock, settings.tau_s, settings.candidate_share)
+    candidates, diagnosed = leave_out_unseen(selected, bundle.diagnoser(exam, selected))
+    if len(candidates) < len(selected):
+        missing = sorted(set(selected.frames.index.tolist()) - set(candidates.frames.index.tolist()))
+        warning = f"candidates that could not be decoded for the diagnoser: {', '.join(map(str, missing))}"
+        exam = replace(exam, warnings=(*exam.warnings, warning))
+    distributions = adapt(diagnosed, candidates.score, bundle.taxonomy.normal, settings.prior)
     judgments = judge_candidates(candidates, distributions, bundle.taxonomy.normal, settings, without)
     return assemble(
         exam,

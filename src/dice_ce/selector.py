@@ -105,6 +105,9 @@ class Candidates:
     def __len__(self) -> int:
         return len(self.frames)
 
+    def __getitem__(self, rows: Ints) -> Candidates:
+        return Candidates(self.frames[rows], self.seconds[rows], self.vectors[rows], self.score[rows])
+
 
 def score_vectors(vectors: npt.NDArray[np.floating], head: Head) -> Floats:
     """Screen features: s_t = h_psi(u_t) in [0, 1] (eq. 1)."""

@@ -14,7 +14,7 @@ from dice_ce.bundle import Bundle, Settings
 from dice_ce.clock import ExamClock
 from dice_ce.converger import Judgment
 from dice_ce.datasets.folder import ExamRow
-from dice_ce.diagnoser import HeadDiagnoser
+from dice_ce.diagnoser import HeadDiagnoser, leave_out_unseen
 from dice_ce.errors import InputError
 from dice_ce.extraction import Progress, extract
 from dice_ce.frames import Ints
@@ -75,7 +75,7 @@ class Prepared:
     def diagnosed(self, tau_s: float, share: float = 1.0) -> tuple[Candidates, npt.NDArray[np.float32]]:
         """Return the frames that the Selector keeps, with their distributions."""
         candidates, rows = self.candidates(tau_s, share)
-        return candidates, self.distributions[rows]
+        return leave_out_unseen(candidates, self.distributions[rows])
 
 
 def prepare(
@@ -170,13 +170,15 @@ def run_baseline(
     """Choose a fixed number of candidates; each is labelled on its own, normal or not, with its likeliest label.
 
     With `tau_s` 0 the pool is the raw video. With a prior (and the number of the normal label) a baseline is labelled
-    by what we added to the diagnoser, too.
+    by what we added to the diagnoser, too. A frame that cannot be decoded for the diagnoser is not selected.
     """
-    candidates, rows = prepared.candidates(tau_s, share)
-    chosen = rule(Pool.of(candidates), budget)
-    if prior:  # it is estimated from all candidates
-        distributions = adapt(prepared.distributions[rows], candidates.score, prior[1], prior[0])[chosen]
+    if prior:  # it is estimated from all candidates, so all are diagnosed
+        candidates, distributions = prepared.diagnosed(tau_s, share)
+        chosen = rule(Pool.of(candidates), budget)
+        distributions = adapt(distributions, candidates.score, prior[1], prior[0])[chosen]
     else:
+        candidates, rows = prepared.candidates(tau_s, share)
+        chosen = rule(Pool.of(candidates), budget)
         distributions = prepared.distributions[rows[chosen]]
-    labels = distributions.argmax(axis=1).tolist()
-    return Selections.of(_selection(candidates, row, label) for row, label in zip(chosen.tolist(), labels, strict=True))
+    labelled = zip(chosen.tolist(), distributions, strict=True)
+    return Selections.of(_selection(candidates, row, int(p.argmax())) for row, p in labelled if not np.isnan(p).any())

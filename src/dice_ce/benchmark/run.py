@@ -24,13 +24,13 @@ from dice_ce.taxonomy import Taxonomy
 from .comparison import Comparison, compare
 from .evaluation import Evaluation, Protocol, evaluate
 from .frames import SelectorFigures, selector_figures
-from .match import Selections
+from .match import Selection, Selections
 from .methods import Oracle, Prepared, knowing, prepare, run_baseline, run_dice
 from .truth import truth_beside
 
 Group = Literal["ours", "ablation", "oracle", "fixed budget", "fixed budget with our prior", "raw video"]
 Labeller = Callable[[ExamRow, Sequence[int]], Mapping[int, int]]
-"""Another diagnoser, such as a vision-language model: labels of some frames of an exam, by ordinal."""
+"""Another diagnoser, such as a vision-language model: labels of those frames that can be decoded, by ordinal."""
 
 VARIANTS: tuple[tuple[str, str, tuple[Ablation, ...]], ...] = (
     ("dice-paper", "The paper's rules", ()),
@@ -243,16 +243,19 @@ def run_benchmark(
 
 
 def relabelled(selections: Mapping[Method, Selections], row: ExamRow, labeller: Labeller) -> dict[Method, Selections]:
-    """Let another diagnoser label what the baselines chose; each frame is judged once, however many chose it."""
+    """Let another diagnoser label what the baselines chose; each frame is judged once, however many chose it.
+
+    Frames that it could not look at have no label and are not selected.
+    """
     budgeted = {method for method in selections if method.group in ("fixed budget", "raw video")}
     frames = sorted({int(frame) for method in budgeted for frame in selections[method].frames})
     labels = labeller(row, frames)
-    return {
-        method: replace(chosen, labels=np.array([labels[int(frame)] for frame in chosen.frames], np.int64))
-        if method in budgeted
-        else chosen
-        for method, chosen in selections.items()
-    }
+
+    def relabel(chosen: Selections) -> Selections:
+        shown = zip(chosen.times.tolist(), chosen.frames.tolist(), strict=True)
+        return Selections.of(Selection(time, frame, labels[frame]) for time, frame in shown if frame in labels)
+
+    return {method: relabel(chosen) if method in budgeted else chosen for method, chosen in selections.items()}
 
 
 class Screened(NamedTuple):

@@ -84,8 +84,8 @@ def _labeller(options: argparse.Namespace, taxonomy: Taxonomy) -> Iterator[tuple
 
         def label(row: ExamRow, frames: Sequence[int]) -> dict[int, int]:
             with row.open() as exam:
-                pictures = [picture for _, picture in exam.images(frames)]
-            return dict(zip(frames, model.judge(pictures, len(frames)).argmax(axis=1).tolist(), strict=True))
+                images = dict(exam.images(frames))
+            return dict(zip(images, model.judge(images.values(), len(images)).argmax(axis=1).tolist(), strict=True))
 
         yield model.report.name, label
         report = model.report

@@ -15,7 +15,7 @@ import numpy.typing as npt
 from dice_ce.baselines.vlm.answers import smoothed, understand
 from dice_ce.baselines.vlm.prompts import BY_LETTER, letters_for, rotations, write_question
 from dice_ce.baselines.vlm.registry import Method
-from dice_ce.diagnoser import softmax
+from dice_ce.diagnoser import diagnose_images, softmax
 from dice_ce.errors import InputError
 from dice_ce.exam import Exam
 from dice_ce.extraction import Progress
@@ -128,11 +128,13 @@ class VlmDiagnoser:
         return VlmReport(self.name, self.method, self.permutations, **counts)
 
     def __call__(self, exam: Exam | None, candidates: Candidates, progress: Progress | None = None) -> Floats:
-        """Return p_t for every candidate, seen in the size it was recorded in."""
+        """Return p_t for every candidate, seen in the size it was recorded in; NaN where it cannot be decoded."""
         if exam is None:
             raise InputError(f"{self.name}: it looks at frames: give the exam, not only its features")
         ordinals = candidates.frames.index.tolist()
-        return self.judge((picture for _, picture in exam.images(ordinals)), len(ordinals), progress)
+        return diagnose_images(
+            ordinals, exam.images(ordinals), lambda images: self.judge(images, len(ordinals), progress)
+        )
 
     def judge(self, pictures: Iterable[Image], total: int = 0, progress: Progress | None = None) -> Floats:
         """Return p for RGB pictures of any size; `total` is only for the progress."""
