@@ -4,6 +4,7 @@ import csv
 import dataclasses
 import json
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -18,6 +19,9 @@ from dice_ce.pictures import write_picture
 from dice_ce.selector import sigmoid
 from dice_ce.taxonomy import VIDEOCAP_12, Taxonomy
 from dice_ce.training.calibration import best_temperature, calibrated_selector, fit_slope, recall_threshold
+from dice_ce.training.data import gather
+from dice_ce.training.examples import Examples
+from dice_ce.training.finetune import finetune
 from dice_ce.training.heads import HeadConfig, balanced_weights, train_diagnoser, train_selector
 from dice_ce.training.samples import Samples, label_frames
 from tests.material import tiny_head, write_tiny_encoder, write_video
@@ -82,6 +86,7 @@ def samples(count: int = 40, *, seed: int = 0, labels: tuple[str, ...] = tuple(C
         np.full(count, "tiny"),
         np.arange(count).astype(np.str_),
         np.full(count, ""),
+        np.zeros(count, np.int64),
     )
 
 
@@ -136,7 +141,8 @@ def test_frames_around_keyframes_are_labelled_and_far_ones_are_weak_normals() ->
     seconds = np.arange(0, 2000, 1.0)
     taxonomy = Taxonomy()
     annotation = Annotation("e", (Finding("1", 500, "ulcer"), Finding("2", 502, "polyp"), Finding("3", 520, "normal")))
-    rows, labels, weight = label_frames(seconds, annotation, taxonomy, near=2.0)
+    rows, labels, weight, stretched = label_frames(seconds, annotation, taxonomy, near=2.0)
+    assert not stretched.any()
     at = {int(row): i for i, row in enumerate(rows)}
     names = lambda second: [taxonomy.labels[k] for k in np.flatnonzero(labels[at[second]])]  # noqa: E731
     assert names(498) == ["ulcer"]
@@ -148,6 +154,32 @@ def test_frames_around_keyframes_are_labelled_and_far_ones_are_weak_normals() ->
     assert 300 not in at
     assert names(10) == ["normal"]
     assert weight[at[10]] < 1
+
+
+def test_a_finding_between_frames_is_shown_by_the_nearest_one() -> None:
+    """A frame every five seconds: a fifth of all findings have none within two, until the nearest is taken."""
+    seconds, taxonomy = np.arange(0, 2000, 5.0), Taxonomy()
+    findings = tuple(Finding(str(i), 100 + 31.1 * i, "polyp") for i in range(50))
+    _, labels, weight, stretched = label_frames(seconds, Annotation("e", findings), taxonomy, near=2.0)
+    assert labels[:, taxonomy.index("polyp")].sum() == 50
+    assert stretched.sum() == sum(abs(f.seconds - 5 * round(f.seconds / 5)) > 2 for f in findings) > 0
+    two = (Finding("1", 102.4, "ulcer"), Finding("2", 97.6, "polyp"))
+    rows, labels, weight, stretched = label_frames(seconds, Annotation("e", two), taxonomy, near=2.0)
+    strong = np.flatnonzero(weight == 1)
+    assert rows[strong].tolist() == [20]
+    assert np.flatnonzero(labels[strong[0]]).tolist() == [taxonomy.index("ulcer"), taxonomy.index("polyp")]
+    assert stretched[strong].tolist() == [2]
+
+
+def test_a_finding_far_from_every_frame_is_shown_by_none() -> None:
+    """The nearest frame is taken for normal there; it cannot be both."""
+    gap = np.concatenate([np.arange(0, 100, 5.0), np.arange(2000, 3000, 5.0)])
+    annotation = Annotation("e", (Finding("1", 1000, "ulcer"),))
+    _, labels, weight, stretched = label_frames(gap, annotation, Taxonomy(), near=2.0)
+    assert labels[:, Taxonomy().normal].all()
+    assert (weight < 1).all()
+    assert not stretched.any()
+    assert len(label_frames(np.empty(0), annotation, Taxonomy(), near=2.0)[0]) == 0
 
 
 def test_the_threshold_reaches_the_wanted_recall_and_no_more() -> None:
@@ -322,3 +354,70 @@ def test_a_second_network_can_be_the_diagnoser(tmp_path: Path, frames: Path) -> 
         row = next(csv.DictReader(file))
     assert sum(float(row[name]) for name in VIDEOCAP_12) == pytest.approx(1, abs=1e-4)
     assert main(["bundle", "check", str(out)]) == 0
+
+
+def write_exams(folder: Path) -> Path:
+    """Exams of one frame in five seconds: normal but for two frames of an ulcer and two of bleeding, in each."""
+    chance = np.random.default_rng(0)
+    folder.mkdir()
+    exams, findings = ["exam_id,patient_id,split,video,exam_fps"], ["exam_id,finding_id,seconds,label"]
+    for name, split in zip("abcd", ("train", "train", "validation", "test"), strict=True):
+        shown = ["ulcer" if i in (8, 9) else "hematocele" if i in (101, 102) else "normal" for i in range(220)]
+        write_video(folder / f"{name}.mp4", (picture(label, chance) for label in shown), options={"crf": "1"})
+        exams.append(f"{name},p{name},{split},{name}.mp4,1/5")
+        findings += [f"{name},1,41,ulcer", f"{name},2,44,ulcer", f"{name},3,507.5,hematocele"]
+    (folder / "exams.csv").write_text("\n".join(exams) + "\n")
+    (folder / "findings.csv").write_text("\n".join(findings) + "\n")
+    return folder
+
+
+def test_training_on_whole_exams_says_which_findings_lie_between_frames(tmp_path: Path) -> None:
+    encoder = write_tiny_encoder(tmp_path / "tiny.onnx", size=SIZE)
+    data, out = write_exams(tmp_path / "exams"), tmp_path / "bundle"
+    assert main(["train", "--data", str(data), "--encoder", str(encoder), "--out", str(out), "--epochs", "1"]) == 0
+    card = load_bundle(out).card
+    assert (
+        "Findings without any frame within 2 s, which the nearest frame stands for: "
+        "2 of 6 (train), 1 of 3 (validation), 1 of 3 (test)." in card
+    )
+    assert "| ulcer | exams 4 (2) | exams 2 (1) | exams 2 (1) |" in card
+    assert "| hematocele | exams 2 (2) | exams 1 (1) | exams 1 (1) |" in card
+    other = tmp_path / "other"
+    assert main(["train", "--data", str(data), "--encoder", str(encoder), "--out", str(other), "--near", "3"]) == 0
+    assert "which the nearest frame stands for" not in load_bundle(other).card
+
+
+def test_a_second_network_learns_each_frame_of_an_exam_with_its_own_label(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Frame 8 comes before frame 101, whatever the alphabet says."""
+    encoder, data, out = tmp_path / "lite.onnx", write_exams(tmp_path / "exams"), tmp_path / "bundle"
+    encoder.write_bytes(tiny_lite())
+    given: list[Examples] = []
+
+    def noting(network: Any, examples: Examples, *more: Any, **options: Any) -> Any:
+        given.append(examples)
+        return finetune(network, examples, *more, **options)
+
+    monkeypatch.setattr("dice_ce.training.second.finetune", noting)
+    arguments = ["train", "--data", str(data), "--encoder", str(encoder), "--out", str(out), "--epochs", "1"]
+    assert main([*arguments, "--diagnoser", "network", "--steps", "1"]) == 0
+    (examples,) = given
+    means = examples.pictures.pixels.mean(axis=(1, 2))
+    colours = np.array([COLOURS[label] for label in COLOURS])
+    looks_like = [list(COLOURS)[k] for k in np.abs(means[:, None] - colours).sum(axis=2).argmin(axis=1)]
+    assert [VIDEOCAP_12[k] for k in examples.targets.argmax(axis=1)] == looks_like
+    assert {"ulcer", "hematocele", "normal"} == set(looks_like)
+
+
+def test_views_of_a_frame_are_one_frame_and_names_are_not_run_together() -> None:
+    some = dataclasses.replace(
+        samples(5), exam=np.array(["", "", "1", "11", "11"]), origin=np.array(["x", "x", "12", "2", "10"])
+    )
+    assert some.once().origin.tolist() == ["x", "12", "2", "10"]
+
+
+def test_exams_of_one_name_in_two_datasets_are_not_mixed(tmp_path: Path) -> None:
+    data = gather([write_exams(tmp_path / "one"), write_exams(tmp_path / "two")], VIDEOCAP_12)
+    with pytest.raises(InputError, match="the exam 'a' stands in two datasets"):
+        _ = data.exams

@@ -73,6 +73,7 @@ def write_card(
     parts: Mapping[str, Samples],
     figures: Mapping[str, Figures],
     curves: Curves,
+    near: float,
 ) -> str:
     """Write the card in Markdown."""
     sections = [
@@ -83,12 +84,31 @@ def write_card(
         *([notes.strip()] if notes.strip() else []),
         "## Training data\n\nFrames of every source, and in brackets of how many cases:\n\n"
         + _data_table(taxonomy, data, parts),
+        *_stretched(data, parts, near),
         "\n".join(_cases(parts, split) for split in ("validation", "test")),
         *(f"## Single frames, {split} cases\n\n" + figures_text(part, taxonomy) for split, part in figures.items()),
         f"## Training\n\n![curves]({CURVES})\n\nSelector: {_course(curves.selector)}. "
         f"Diagnoser: {_course(curves.diagnoser)}. All epochs: {LOG}.",
     ]
     return "\n\n".join(sections) + "\n"
+
+
+def _stretched(data: TrainingData, parts: Mapping[str, Samples], near: float) -> list[str]:
+    """Say how many findings are shown by a frame that is further from them than it should be, if any."""
+    counts = []
+    for split in SPLITS:
+        findings = [
+            finding
+            for dataset in data.datasets
+            for row in dataset.exams
+            if row.split == split
+            for finding in dataset.annotations[row.exam_id].findings
+        ]
+        if stretched := int(parts[split].stretched.sum()):
+            counts.append(f"{stretched} of {len(findings)} ({split})")
+    if not counts:
+        return []
+    return [f"Findings without any frame within {near:g} s, which the nearest frame stands for: {', '.join(counts)}."]
 
 
 def _cases(parts: Mapping[str, Samples], split: str) -> str:

@@ -26,7 +26,12 @@ class TrainingData:
     @property
     def exams(self) -> dict[str, ExamRow]:
         """All exams by name."""
-        return {row.exam_id: row for dataset in self.datasets for row in dataset.exams}
+        found: dict[str, ExamRow] = {}
+        for row in (row for dataset in self.datasets for row in dataset.exams):
+            if row.exam_id in found:
+                raise InputError(f"the exam '{row.exam_id}' stands in two datasets; call one of them something else")
+            found[row.exam_id] = row
+        return found
 
 
 def gather(paths: Sequence[Path], taxonomy_labels: Sequence[str]) -> TrainingData:

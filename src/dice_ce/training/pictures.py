@@ -74,13 +74,17 @@ def read_pictures(frames: Sequence[LabelledFrame], size: int, progress: Progress
 
 
 def read_exam_pictures(path: Path, ordinals: Sequence[int], size: int) -> Pictures:
-    """Take frames out of an exam. Its burned-in text is blacked already, since it lies outside the window."""
+    """Take frames out of an exam, in the order given.
+
+    Its burned-in text is blacked already, since it lies outside the window.
+    """
     with open_exam(path) as exam:
         wanted = set(ordinals)
-        pixels = np.stack([picture for ordinal, picture in exam.read(size=size) if ordinal in wanted])
+        found = {ordinal: picture for ordinal, picture in exam.read(size=size) if ordinal in wanted}
         window = exam.field.mask(size, size).astype(np.uint8)
-    if len(pixels) < len(wanted):
-        raise InputError(f"{path}: {len(wanted) - len(pixels)} frames cannot be decoded; export the exam again")
+    if len(found) < len(wanted):
+        raise InputError(f"{path}: {len(wanted) - len(found)} frames cannot be decoded; export the exam again")
+    pixels = np.stack([found[ordinal] for ordinal in ordinals])
     return Pictures(pixels, window[None], np.zeros(len(pixels), np.int64))
 
 

@@ -110,7 +110,7 @@ def train(
         diagnoser=second or told.head,
         temperature=temperature,
         settings=Settings(tau_s=TAU_S),
-        card=write_card(name, notes, encoder, taxonomy, data, parts, figures, curves),
+        card=write_card(name, notes, encoder, taxonomy, data, parts, figures, curves, config.near),
         attachments=attachments(curves),
     )
     return load_bundle(out), figures
@@ -130,11 +130,9 @@ def _second_network(
 
     work = cache_root() / "training" / hashlib.sha256(str(out.resolve()).encode()).hexdigest()[:16]
     recipe = Recipe(steps=config.steps, seed=config.head.seed)
+    bar = watch("fine-tuning the diagnoser", "steps")
     # Views are for the heads; the network draws its own.
-    stills = samples[np.unique(np.char.add(samples.exam, samples.origin), return_index=True)[1]]
-    return train_second_network(
-        stills, data.exams, encoder, taxonomy, work, recipe=recipe, progress=watch("fine-tuning the diagnoser", "steps")
-    )
+    return train_second_network(samples.once(), data.exams, encoder, taxonomy, work, recipe=recipe, progress=bar)
 
 
 def _logits(samples: Samples, head: Head, second: OnnxEncoder | None, data: TrainingData) -> npt.NDArray[np.float32]:

@@ -44,6 +44,8 @@ class Samples:
     """Path of a still; ordinal of an exam's frame."""
     exam: npt.NDArray[np.str_]
     """Empty for stills."""
+    stretched: npt.NDArray[np.int64]
+    """Findings that this frame stands for although it is not near them: there is no nearer one."""
 
     def __post_init__(self) -> None:
         if not np.isfinite(self.vectors).all():
@@ -60,6 +62,11 @@ class Samples:
     def labelled(self) -> Samples:
         """Leave out the frames of no label."""
         return self[np.flatnonzero(self.labels.any(axis=1))]
+
+    def once(self) -> Samples:
+        """Take every frame once, in order: views of a still are the same frame."""
+        frames = np.char.add(np.char.add(self.exam, "\n"), self.origin)
+        return self[np.sort(np.unique(frames, return_index=True)[1])]
 
     @classmethod
     def join(cls, parts: Sequence[Self]) -> Samples:
@@ -102,6 +109,7 @@ def samples_of_stills(
         np.array([frame.source for frame in frames], np.str_),
         np.array([str(frame.path) for frame in frames], np.str_),
         np.full(len(frames), "", np.str_),
+        np.zeros(len(frames), np.int64),
     )
 
 
@@ -120,7 +128,7 @@ def samples_of_exams(
                 )
             features = extract(exam, encoder)
             seconds = np.asarray(exam.clock.ticks[features.frames.index] * float(exam.clock.unit), np.float64)
-        rows, labels, weight = label_frames(seconds, dataset.annotations[row.exam_id], taxonomy, near)
+        rows, labels, weight, stretched = label_frames(seconds, dataset.annotations[row.exam_id], taxonomy, near)
         parts.append(
             Samples(
                 np.asarray(features.vectors[rows]),
@@ -131,6 +139,7 @@ def samples_of_exams(
                 np.full(len(rows), EXAMS),
                 features.frames.index[rows].astype(np.str_),
                 np.full(len(rows), row.exam_id),
+                stretched,
             )
         )
     if progress:
@@ -140,17 +149,23 @@ def samples_of_exams(
 
 def label_frames(
     seconds: npt.NDArray[np.float64], annotation: Annotation, taxonomy: Taxonomy, near: float
-) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.bool_], npt.NDArray[np.float32]]:
-    """Return the usable rows of an exam, their labels and weights.
+) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.bool_], npt.NDArray[np.float32], npt.NDArray[np.int64]]:
+    """Return the usable rows of an exam, their labels and weights, and for how many findings each was stretched.
 
     Frames within `near` of a finding have its label, several if findings are close; a finding called normal makes
-    strong normals. Frames more than 300 s from every finding are weak normals. All others are not used.
+    strong normals. If no frame is so near, because frames are few or damaged, the nearest one has it, unless it is so
+    far that it counts as normal. Frames more than 300 s from every finding are weak normals. All others are not used.
     """
     labels = np.zeros((len(seconds), len(taxonomy)), np.bool_)
     distance = np.full(len(seconds), np.inf)
+    stretched = np.zeros(len(seconds), np.int64)
     for finding in annotation.findings:
         away = np.abs(seconds - finding.seconds)
-        labels[away <= near, taxonomy.index(finding.label)] = True
+        shows = away <= near
+        if not shows.any() and away.min(initial=np.inf) <= FAR:
+            shows[away.argmin()] = True
+            stretched[shows] += 1
+        labels[shows, taxonomy.index(finding.label)] = True
         distance = np.minimum(distance, away)
     labels[shows_lesion(labels, taxonomy), taxonomy.normal] = False
     weak = np.flatnonzero(distance > FAR)[::WEAK_STEP]
@@ -158,4 +173,4 @@ def label_frames(
     labels[weak, taxonomy.normal] = True
     rows = np.sort(np.concatenate([strong, weak]))
     weight = np.where(distance[rows] > FAR, WEAK_WEIGHT, 1.0).astype(np.float32)
-    return rows, labels[rows], weight
+    return rows, labels[rows], weight, stretched[rows]

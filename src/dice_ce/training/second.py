@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 
 import numpy as np
@@ -10,7 +10,7 @@ import numpy as np
 from dice_ce.datasets.folder import ExamRow
 from dice_ce.datasets.tables import LabelledFrame
 from dice_ce.encoder import Encoder, OnnxEncoder
-from dice_ce.errors import EncoderError
+from dice_ce.errors import EncoderError, InputError
 from dice_ce.exam import Image
 from dice_ce.extraction import Progress
 from dice_ce.stills import read_stills
@@ -83,7 +83,18 @@ def pictures_of(samples: Samples, rows: Mapping[str, ExamRow], network: Encoder)
         if exam_id:
             with rows[exam_id].open() as exam:
                 ordinals: Sequence[int] = part.origin.astype(np.int64).tolist()
-                yield from (picture for _, picture in exam.images(ordinals, size=network.input_size))
+                yield from _all(exam.images(ordinals, size=network.input_size, resize=network.resize), part)
         else:
             paths = [Path(origin) for origin in part.origin]
-            yield from (picture for _, picture in read_stills(paths, network.input_size, network.resize))
+            yield from _all(read_stills(paths, network.input_size, network.resize), part)
+
+
+def _all(images: Iterable[tuple[int, Image]], samples: Samples) -> Iterator[Image]:
+    """Yield an image for every sample, or say that there are too few: their order is all that ties them to labels."""
+    count = 0
+    for _, image in images:
+        yield image
+        count += 1
+    if count < len(samples):
+        name = samples.exam[0] or "labelled frames"
+        raise InputError(f"{name}: {len(samples) - count} frames cannot be decoded; copy the images again")
