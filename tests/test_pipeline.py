@@ -103,6 +103,38 @@ def test_python_needs_only_a_path(video: Path, bundle: Path) -> None:
     assert dice_ce.summarize(video, bundle=str(bundle)).counts["kept"] == 4
 
 
+def test_python_takes_the_clock_directly(video: Path, bundle: Path, tmp_path: Path) -> None:
+    given = dice_ce.summarize(video, bundle=bundle, exam_duration="8:30:00", exam_start="0:10:00")
+    assert given.exam["clock"]["detail"] == "playback stretched over 08:30:00"
+    assert given.exam["clock"]["first_seconds"] == 600
+    assert dice_ce.summarize(video, bundle=bundle, exam_fps=0.5).exam["clock"]["last_seconds"] == 2 * 286
+    (tmp_path / "c.csv").write_text("0,0\n286,1000\n")
+    assert dice_ce.summarize(video, bundle=bundle, clock=tmp_path / "c.csv").exam["clock"]["source"] == "sidecar"
+    with pytest.raises(dice_ce.DiceError, match="exam_duration: '8:30' may be hours or minutes: write 8:30:00"):
+        dice_ce.summarize(video, bundle=bundle, exam_duration="8:30")
+
+
+def test_one_exam_has_one_clock(video: Path, bundle: Path) -> None:
+    options = dice_ce.ClockOptions(exam_fps=Fraction(1))
+    with pytest.raises(dice_ce.DiceError, match=r"exam_start beside clock=ClockOptions"):
+        dice_ce.open_exam(video, clock=options, exam_start=5)
+    with (
+        dice_ce.open_exam(video, exam_fps=1) as exam,
+        pytest.raises(dice_ce.DiceError, match=r"give the clock to open_exam\(\)"),
+    ):
+        dice_ce.summarize(exam, bundle=bundle, exam_fps=1)
+
+
+def test_an_absurd_frame_rate_is_said_in_the_terminal_and_in_the_summary(
+    video: Path, bundle: Path, tmp_path: Path, capfd: pytest.CaptureFixture[str]
+) -> None:
+    command = ["summarize", str(video), "--out", str(tmp_path / "out"), "--bundle", str(bundle)]
+    assert main([*command, "--exam-duration", "0:00:05"]) == 0
+    question = "--exam-duration 00:00:05 means 57.4 frames per exam second, but capsules take 0.5 to 35: is it right?"
+    assert f"  warning: {question}\n" in capfd.readouterr().out
+    assert json.loads((tmp_path / "out" / "exam" / "summary.json").read_text())["exam"]["warnings"] == [question]
+
+
 def test_the_ablations_leave_out_their_stage(video: Path, bundle: Path) -> None:
     windows = dice_ce.summarize(video, bundle=bundle, without=("weaver",))
     assert windows.counts["contexts"] == 1, "playback lasts 11 s, so one window of 300 s holds everything"

@@ -142,7 +142,7 @@ def summary_table(summary: Summary) -> str:
             f"  {number:>3}  {hms(item.keyframe.seconds)}{clock}  {item.label:<32} {100 * item.confidence:3.0f} %  "
             f"{len(item.support):>4} frames, keyframe {item.keyframe.frame}"
         )
-    return "\n".join(lines)
+    return "\n".join([*lines, *(f"  warning: {warning}" for warning in summary.exam["warnings"])])
 
 
 def doctor_facts() -> dict[str, Any]:

@@ -63,6 +63,12 @@ def _read_time(text: str) -> Fraction:
     return parse_time(text)
 
 
+def _read_rate(text: str) -> Fraction:
+    from dice_ce.clock import parse_rate
+
+    return parse_rate(text)
+
+
 def _read_whole(text: str) -> int:
     if not text.isdecimal():
         raise ValueError(f"'{text}' is not a whole number")
@@ -92,7 +98,7 @@ def _read_shares(text: str) -> tuple[float, ...]:
 share = parsed_by(_read_share)
 shares = parsed_by(_read_shares)
 exam_time = parsed_by(_read_time)
-fraction = parsed_by(Fraction)
+fraction = parsed_by(_read_rate)
 whole = parsed_by(_read_whole)
 positive_int = parsed_by(_read_positive)
 
