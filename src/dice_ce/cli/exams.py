@@ -12,6 +12,7 @@ from dice_ce.cli.shared import (
     add_exam_options,
     command,
     command_line,
+    expand_folders,
     for_each,
     fraction,
     open_input,
@@ -35,7 +36,11 @@ def add_commands(commands: Any) -> None:
 
     summary = command(commands, "summarize", run_summarize, "summarise exams: findings, keyframes and a report")
     summary.add_argument(
-        "exams", type=Path, nargs="+", metavar="exam", help="video files, or folders or zips of frames"
+        "exams",
+        type=Path,
+        nargs="+",
+        metavar="exam",
+        help="video files, folders or zips of frames, or folders of these",
     )
     summary.add_argument(
         "--out", type=Path, required=True, metavar="DIR", help="each exam gets a folder of its own there"
@@ -66,7 +71,11 @@ def add_commands(commands: Any) -> None:
 
     extract = command(commands, "extract", run_extract, "compute the features of exams ahead of summarize")
     extract.add_argument(
-        "exams", type=Path, nargs="+", metavar="exam", help="video files, or folders or zips of frames"
+        "exams",
+        type=Path,
+        nargs="+",
+        metavar="exam",
+        help="video files, folders or zips of frames, or folders of these",
     )
     add_exam_options(extract)
     encoder = extract.add_mutually_exclusive_group()
@@ -111,6 +120,7 @@ def run_summarize(options: argparse.Namespace) -> int:
     from dice_ce.pipeline import summarize
     from dice_ce.progress import ProgressBar
 
+    expand_folders(options)
     bundle = load_bundle(options.bundle)
     settings = _override(bundle.settings, options)
     folders: list[dict[str, Any]] = []
@@ -170,6 +180,7 @@ def run_extract(options: argparse.Namespace) -> int:
     from dice_ce.gate import GateConfig
     from dice_ce.progress import ProgressBar
 
+    expand_folders(options)
     encoder = load_encoder(options.encoder) if options.encoder else load_bundle(options.bundle).encoder
     gate = None if options.no_gate else GateConfig()
 

@@ -82,6 +82,8 @@ def run_predict(options: argparse.Namespace) -> int:
     else:
         with open_input(options.input, options) as exam, ProgressBar(exam.id) as bar:
             scores = predict_exam(exam, bundle, progress=bar)
+        for warning in exam.warnings:
+            print(f"dice-ce: warning: {warning}", file=sys.stderr)
     write_scores(options.out, scores, bundle.taxonomy.labels, first_column="path" if is_stills else "frame")
     damaged = scores.undecodable
     facts = {

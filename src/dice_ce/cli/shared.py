@@ -103,6 +103,21 @@ whole = parsed_by(_read_whole)
 positive_int = parsed_by(_read_positive)
 
 
+def expand_folders(options: argparse.Namespace) -> None:
+    """Put the exams in place of every folder of exams among the inputs, and say which they are."""
+    from dice_ce.readers import exams_of_folder, name_some
+
+    exams: list[Path] = []
+    for path in options.exams:
+        content = exams_of_folder(path)
+        exams += [path] if content is None else content.exams
+        if content is not None:
+            ignored = f"; not read: {name_some(content.others)}" if content.others else ""
+            count = f"{len(content.exams)} exam{'' if len(content.exams) == 1 else 's'}"
+            print(f"dice-ce: {path}: {count}{ignored}", file=sys.stderr)
+    options.exams = exams
+
+
 def open_input(path: Path, options: argparse.Namespace) -> Exam:
     from dice_ce.clock import ClockOptions
     from dice_ce.exam import Crop, open_exam
