@@ -1,3 +1,4 @@
+import argparse
 import json
 import re
 import subprocess
@@ -9,6 +10,7 @@ import pytest
 
 import dice_ce
 from dice_ce.cli import main
+from dice_ce.cli.shared import command_line
 from dice_ce.exam import open_exam
 from tests.material import moving_dots, numbered_video, write_tiny_encoder, write_video
 from tests.test_pipeline import save_colour_bundle as colour_bundle
@@ -186,6 +188,12 @@ def test_ctrl_c_ends_with_130_and_a_word_on_how_to_go_on(
     code, _, err = run(capfd, "extract", path, "--encoder", write_tiny_encoder(tmp_path / "tiny.onnx"))
     assert code == 130
     assert err == "dice-ce: interrupted; finished work is kept, the same command goes on from there\n"
+
+
+def test_the_command_is_repeated_without_folders_and_otherwise_as_it_was() -> None:
+    words = ["summarize", "/home/ann/exam 1.mp4", "--out=/home/ann/out", "--exam-fps", "1/3", "--exam-fps=1/3"]
+    repeated = command_line(argparse.Namespace(words=words))
+    assert repeated == "dice-ce summarize 'exam 1.mp4' --out=out --exam-fps 1/3 --exam-fps=1/3"
 
 
 def test_the_installed_command_answers() -> None:

@@ -13,11 +13,12 @@ import dice_ce
 from dice_ce.bundle import Settings, save_bundle
 from dice_ce.cli import main
 from dice_ce.encoder import OnnxEncoder
+from dice_ce.pictures import write_picture
 from dice_ce.selector import Head
 from dice_ce.summary import SCHEMA_FILE
 from dice_ce.taxonomy import Taxonomy
 from tests.golden import GOLDEN, golden_summary
-from tests.material import write_tiny_encoder, write_video
+from tests.material import write_tiny_encoder, write_video, zipped
 
 COLOURS = {"ulcer": (230, 40, 40), "polyp": (40, 40, 230), "normal": (60, 200, 60)}
 LABELS = Taxonomy("colours", tuple(COLOURS))
@@ -172,6 +173,37 @@ def test_the_command_writes_summary_findings_keyframes_and_report(
     jsonschema.validate(summary, json.loads(SCHEMA_FILE.read_text()))
     assert str(tmp_path) not in (folder / "summary.json").read_text(), "no absolute paths"
     assert summary["provenance"]["command"].startswith("dice-ce summarize exam.mp4 --out out --bundle")
+    assert summary["provenance"]["command"].endswith(" --exam-fps 1/10"), "a fraction is no path"
+
+
+@pytest.mark.parametrize("kind", ["folder", "zip", "video"])
+def test_the_original_file_names_are_in_summary_and_table(
+    kind: str, video: Path, bundle: Path, tmp_path: Path, capfd: pytest.CaptureFixture[str]
+) -> None:
+    names = [f"IMG ä {3 * i}.png" for i in range(len(colour_frames()))]
+    for name, frame in zip(names, colour_frames(), strict=True):
+        write_picture(tmp_path / "exam" / name, frame)
+    exam = {"folder": tmp_path / "exam", "zip": tmp_path / "exam.zip", "video": video}[kind]
+    if kind == "zip":
+        zipped(tmp_path / "exam", exam)
+    assert run(exam, bundle, tmp_path / "out") == 0
+    file_of = {
+        "folder": lambda frame: names[frame],
+        "zip": lambda frame: f"export/{names[frame]}",
+        "video": lambda frame: None,
+    }[kind]
+    summary = dice_ce.Summary.from_json((tmp_path / "out" / "exam" / "summary.json").read_text())
+    assert len(summary.items) >= 4
+    for item in summary.items + summary.dropped:
+        for frame in (item.keyframe, *item.support, *item.dissent):
+            assert frame.file == file_of(frame.frame)
+    with (tmp_path / "out" / "exam" / "findings.csv").open(encoding="utf-8") as table:
+        rows = list(csv.DictReader(table))
+    assert [row["file"] for row in rows] == [item.keyframe.file or "" for item in summary.items]
+    keyframe = summary.items[0].keyframe
+    assert (f"keyframe {keyframe.frame} ({keyframe.file})" in capfd.readouterr().out) == (kind != "video")
+    jsonschema = pytest.importorskip("jsonschema")
+    jsonschema.validate(json.loads(summary.to_json()), json.loads(SCHEMA_FILE.read_text()))
 
 
 def test_the_same_input_gives_the_same_bytes(video: Path, bundle: Path, tmp_path: Path) -> None:

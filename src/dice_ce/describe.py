@@ -143,6 +143,7 @@ def summary_table(summary: Summary) -> str:
         lines.append(
             f"  {number:>3}  {hms(item.keyframe.seconds)}{clock}  {item.label:<32} {100 * item.confidence:3.0f} %  "
             f"{len(item.support):>4} frames, keyframe {item.keyframe.frame}"
+            + (f" ({item.keyframe.file})" if item.keyframe.file else "")
         )
     return "\n".join([*lines, *(f"  warning: {warning}" for warning in summary.exam["warnings"])])
 

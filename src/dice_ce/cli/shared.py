@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import json
+import re
 import shlex
 import sys
 from collections.abc import Callable, Iterator
@@ -135,8 +136,13 @@ def open_input(path: Path, options: argparse.Namespace) -> Exam:
 
 def command_line(options: argparse.Namespace) -> str:
     """Repeat the command for the provenance, with names instead of paths."""
-    words = [Path(word).name if "/" in word or "\\" in word else word for word in options.words]
-    return shlex.join(["dice-ce", *words])
+    return shlex.join(["dice-ce", *(_without_folders(word) for word in options.words)])
+
+
+def _without_folders(word: str) -> str:
+    option, equals, value = word.partition("=") if word.startswith("--") else ("", "", word)
+    is_path = ("/" in value or "\\" in value) and not re.fullmatch(r"[\d.]+/[\d.]+", value)  # 1/3 is a rate
+    return option + equals + (Path(value).name if is_path else value)
 
 
 @contextmanager
