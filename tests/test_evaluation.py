@@ -453,6 +453,27 @@ def test_a_method_is_scored_on_one_split(tmp_path: Path) -> None:
     assert text.endswith(DISCLAIMER)
 
 
+def test_the_window_is_printed_and_findings_closer_together_than_it_are_counted(tmp_path: Path) -> None:
+    folder = dataset(tmp_path / "set")
+    clean = score(good_and_bad(tmp_path)[:1], folder)
+    assert "\nWindow: a frame answers a finding up to 300 s before or after it\n\n" in clean.text()
+    assert (clean.to_json()["window_seconds"], clean.to_json()["warnings"]) == (300, [])
+    with (folder / "findings.csv").open("a") as file:
+        file.write("e3,b,1303,polyp\n")  # 300 s after its neighbour: still in the window
+        file.write("e4,b,1305,polyp\n")  # 301 s
+        file.write("e5,b,1017.5,polyp\ne5,c,1018,polyp\ne5,d,9000,polyp\n")
+        file.write("e6,b,1007,normal\n")  # no lesion
+    warning = (
+        "5 of 14 findings, in 2 exams, lie within the window of another one (closest: 0.5 s apart in exam 'e5'): "
+        "a frame there may be matched with a finding that it does not show"
+    )
+    card = score(good_and_bad(tmp_path)[:1], folder)
+    assert f"Warning: {warning}\n" in card.text()
+    assert card.to_json()["warnings"] == [warning]
+    counting = score(good_and_bad(tmp_path)[:1], folder, protocol=Protocol(count_normal_findings=True))
+    assert counting.warnings[0].startswith("7 of 15 findings, in 3 exams")
+
+
 def test_every_figure_is_printed_with_its_interval_under_its_level(tmp_path: Path) -> None:
     text = score(good_and_bad(tmp_path)[:1], dataset(tmp_path / "set")).text()
     places = [text.index(heading) for heading in ("Lesion level", "Keyframe level", "Patient level", "Labels of")]

@@ -19,7 +19,7 @@ from dice_ce.selector import Head
 from dice_ce.summary import SCHEMA_FILE
 from dice_ce.taxonomy import Taxonomy
 from tests.golden import GOLDEN, golden_summary
-from tests.material import write_tiny_encoder, write_video
+from tests.material import write_tiny_encoder, write_video, zipped
 
 COLOURS = {"ulcer": (230, 40, 40), "polyp": (40, 40, 230), "normal": (60, 200, 60)}
 LABELS = Taxonomy("colours", tuple(COLOURS))
@@ -105,6 +105,38 @@ def test_python_needs_only_a_path(video: Path, bundle: Path) -> None:
     assert dice_ce.summarize(video, bundle=str(bundle)).counts["kept"] == 4
 
 
+def test_python_takes_the_clock_directly(video: Path, bundle: Path, tmp_path: Path) -> None:
+    given = dice_ce.summarize(video, bundle=bundle, exam_duration="8:30:00", exam_start="0:10:00")
+    assert given.exam["clock"]["detail"] == "playback stretched over 08:30:00"
+    assert given.exam["clock"]["first_seconds"] == 600
+    assert dice_ce.summarize(video, bundle=bundle, exam_fps=0.5).exam["clock"]["last_seconds"] == 2 * 286
+    (tmp_path / "c.csv").write_text("0,0\n286,1000\n")
+    assert dice_ce.summarize(video, bundle=bundle, clock=tmp_path / "c.csv").exam["clock"]["source"] == "sidecar"
+    with pytest.raises(dice_ce.DiceError, match="exam_duration: '8:30' may be hours or minutes: write 8:30:00"):
+        dice_ce.summarize(video, bundle=bundle, exam_duration="8:30")
+
+
+def test_one_exam_has_one_clock(video: Path, bundle: Path) -> None:
+    options = dice_ce.ClockOptions(exam_fps=Fraction(1))
+    with pytest.raises(dice_ce.DiceError, match=r"exam_start beside clock=ClockOptions"):
+        dice_ce.open_exam(video, clock=options, exam_start=5)
+    with (
+        dice_ce.open_exam(video, exam_fps=1) as exam,
+        pytest.raises(dice_ce.DiceError, match=r"give the clock to open_exam\(\)"),
+    ):
+        dice_ce.summarize(exam, bundle=bundle, exam_fps=1)
+
+
+def test_an_absurd_frame_rate_is_said_in_the_terminal_and_in_the_summary(
+    video: Path, bundle: Path, tmp_path: Path, capfd: pytest.CaptureFixture[str]
+) -> None:
+    command = ["summarize", str(video), "--out", str(tmp_path / "out"), "--bundle", str(bundle)]
+    assert main([*command, "--exam-duration", "0:00:05"]) == 0
+    question = "--exam-duration 00:00:05 means 57.4 frames per exam second, but capsules take 0.5 to 35: is it right?"
+    assert f"  warning: {question}\n" in capfd.readouterr().out
+    assert json.loads((tmp_path / "out" / "exam" / "summary.json").read_text())["exam"]["warnings"] == [question]
+
+
 def test_the_ablations_leave_out_their_stage(video: Path, bundle: Path) -> None:
     windows = dice_ce.summarize(video, bundle=bundle, without=("weaver",))
     assert windows.counts["contexts"] == 1, "playback lasts 11 s, so one window of 300 s holds everything"
@@ -156,6 +188,37 @@ def test_the_command_writes_summary_findings_keyframes_and_report(
     jsonschema.validate(summary, json.loads(SCHEMA_FILE.read_text()))
     assert str(tmp_path) not in (folder / "summary.json").read_text(), "no absolute paths"
     assert summary["provenance"]["command"].startswith("dice-ce summarize exam.mp4 --out out --bundle")
+    assert summary["provenance"]["command"].endswith(" --exam-fps 1/10"), "a fraction is no path"
+
+
+@pytest.mark.parametrize("kind", ["folder", "zip", "video"])
+def test_the_original_file_names_are_in_summary_and_table(
+    kind: str, video: Path, bundle: Path, tmp_path: Path, capfd: pytest.CaptureFixture[str]
+) -> None:
+    names = [f"IMG ä {3 * i}.png" for i in range(len(colour_frames()))]
+    for name, frame in zip(names, colour_frames(), strict=True):
+        write_picture(tmp_path / "exam" / name, frame)
+    exam = {"folder": tmp_path / "exam", "zip": tmp_path / "exam.zip", "video": video}[kind]
+    if kind == "zip":
+        zipped(tmp_path / "exam", exam)
+    assert run(exam, bundle, tmp_path / "out") == 0
+    file_of = {
+        "folder": lambda frame: names[frame],
+        "zip": lambda frame: f"export/{names[frame]}",
+        "video": lambda frame: None,
+    }[kind]
+    summary = dice_ce.Summary.from_json((tmp_path / "out" / "exam" / "summary.json").read_text())
+    assert len(summary.items) >= 4
+    for item in summary.items + summary.dropped:
+        for frame in (item.keyframe, *item.support, *item.dissent):
+            assert frame.file == file_of(frame.frame)
+    with (tmp_path / "out" / "exam" / "findings.csv").open(encoding="utf-8") as table:
+        rows = list(csv.DictReader(table))
+    assert [row["file"] for row in rows] == [item.keyframe.file or "" for item in summary.items]
+    keyframe = summary.items[0].keyframe
+    assert (f"keyframe {keyframe.frame} ({keyframe.file})" in capfd.readouterr().out) == (kind != "video")
+    jsonschema = pytest.importorskip("jsonschema")
+    jsonschema.validate(json.loads(summary.to_json()), json.loads(SCHEMA_FILE.read_text()))
 
 
 def test_the_same_input_gives_the_same_bytes(video: Path, bundle: Path, tmp_path: Path) -> None:

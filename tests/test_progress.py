@@ -52,6 +52,25 @@ def test_what_an_earlier_run_did_does_not_count_for_the_rate(clock: list[float])
     assert "6,000/10,000 frames  100/s  0:40 left" in log.getvalue()
 
 
+def test_the_rate_counts_from_when_work_begins(clock: list[float]) -> None:
+    log = io.StringIO()
+    with ProgressBar("exam", stream=log) as bar:
+        clock[0] = 30.0  # listing files, loading a model
+        bar(0, 1000)
+        clock[0] = 40.0
+        bar(500, 1000)
+    assert log.getvalue().splitlines()[-1] == "exam   50 %  500/1,000 frames  50/s  0:10 left"
+
+
+def test_slow_work_is_not_shown_as_standing_still(clock: list[float]) -> None:
+    log = io.StringIO()
+    with ProgressBar("tuning", "trials", stream=log) as bar:
+        bar(0, 20)
+        clock[0] = 10.0
+        bar(4, 20)
+    assert "4/20 trials  0.4/s  0:40 left" in log.getvalue()
+
+
 def test_nothing_is_printed_where_nothing_was_done() -> None:
     log = io.StringIO()
     with ProgressBar("exam", stream=log):

@@ -165,11 +165,34 @@ def test_damage_and_warnings_are_named(usual: Summary) -> None:
     assert "a &lt;b&gt; warning" in text
 
 
+def test_frames_of_a_folder_are_named_by_their_files(usual: Summary) -> None:
+    def filed(one: SummaryItem) -> SummaryItem:
+        named = {frame: replace(frame, file=f"IMG <{frame.frame}>.jpg") for frame in one.support}
+        return replace(one, support=tuple(named.values()), keyframe=named[one.keyframe])
+
+    items, dropped = tuple(map(filed, usual.items)), tuple(map(filed, usual.dropped))
+    text = render_report(replace(usual, items=items, dropped=dropped), dot)
+    assert "<span>frame 3610, IMG &lt;3610&gt;.jpg</span>" in text, "a finding"
+    assert "<span>frame 7210, IMG &lt;7210&gt;.jpg</span>" in text, "a dropped context"
+    assert 'class="key" title="keyframe, frame 3610, IMG &lt;3610&gt;.jpg">' in text
+    assert '<li title="frame 3600, IMG &lt;3600&gt;.jpg">' in text
+    assert "<span>frame 3610</span>" in render_report(usual, dot), "a video has no file names"
+
+
 def test_hostile_words_stay_words(usual: Summary) -> None:
     evil = '"><script>alert(1)</script></style>'
     labels = (evil, *usual.taxonomy.labels[1:])
     items = tuple(
-        replace(one, label=evil, runner_up=evil, provisional=evil, reason=evil, id=evil) for one in usual.items[:1]
+        replace(
+            one,
+            label=evil,
+            runner_up=evil,
+            provisional=evil,
+            reason=evil,
+            id=evil,
+            keyframe=replace(one.keyframe, file=evil),
+        )
+        for one in usual.items[:1]
     )
     exam = {**usual.exam, "id": evil, "warnings": [evil], "field": evil}
     text = render_report(

@@ -39,6 +39,7 @@ from dice_ce.baselines.vlm.prompts import AFTER_THINKING, BY_LETTER, LETTERS, wr
 from dice_ce.baselines.vlm.registry import Chosen  # noqa: E402
 from dice_ce.errors import DiceError, InputError, MissingExtraError, UsageError  # noqa: E402
 from dice_ce.exam import open_exam  # noqa: E402
+from dice_ce.extras import install_command  # noqa: E402
 from dice_ce.selector import Candidates  # noqa: E402
 from dice_ce.taxonomy import VIDEOCAP_12, Taxonomy  # noqa: E402
 from tests.material import numbered_video  # noqa: E402
@@ -449,7 +450,7 @@ def test_missing_package(folders: dict[str, Path], monkeypatch: pytest.MonkeyPat
     monkeypatch.setitem(sys.modules, package, None)
     message = refusal(folders["gemma3"], MissingExtraError)
     assert f"'{package}'" in message
-    assert message.endswith("pip install 'dice-ce[vlm]'")
+    assert message.endswith(f"install it with: {install_command('vlm')}")
 
 
 def test_package_imports_without_torch_or_transformers() -> None:

@@ -2,8 +2,14 @@
 
     import dice_ce
 
-    with dice_ce.open_exam("exam.mp4") as exam:
-        features = dice_ce.extract(exam, dice_ce.load_encoder("efficientnet-lite0"))
+    summary = dice_ce.summarize("exam.mp4", exam_duration="8:30:00")
+
+or one step at a time:
+
+    bundle = dice_ce.load_bundle()
+    with dice_ce.open_exam("exam.mp4", exam_duration="8:30:00") as exam:
+        features = dice_ce.extract(exam, bundle.encoder)
+        summary = dice_ce.summarize(exam, bundle=bundle)
 
 Names are imported when they are first used, so that importing the package costs nothing.
 """

@@ -240,7 +240,7 @@ def save_bundle(
     reference = {"name": encoder.name, "digest": encoder.digest}
     if not _is_registered(encoder):
         if not isinstance(encoder, OnnxEncoder):
-            raise BundleError(f"{encoder.name}: export the encoder to ONNX first: dice-ce encoder export")
+            raise BundleError(f"{encoder.name}: export it to ONNX first: dice-ce encoder export NAME --out FILE.onnx")
         files["encoder.onnx"] = encoder.content
         reference = {"file": "encoder.onnx", "digest": encoder.digest}
     facts = {

@@ -10,11 +10,11 @@ import csv
 import itertools
 import math
 import re
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
 from fractions import Fraction
 from pathlib import Path
-from typing import Literal
+from typing import Literal, Self
 
 import numpy as np
 
@@ -25,6 +25,11 @@ ClockSource = Literal["sidecar", "options", "file names", "container", "playback
 
 MAX_SECONDS = 10**7
 """About 115 days: no capsule lasts that long, so a larger number is a wrong unit or a wrong column."""
+SLOWEST_RATE, FASTEST_RATE = Fraction(1, 20), Fraction(40)
+"""Frames per exam second beyond which a clock is questioned. Capsules take 0.5 to 35; exports may be thinned out."""
+
+Number = str | int | float | Fraction
+"""What people write for a rate or a time."""
 
 
 @dataclass(frozen=True)
@@ -46,6 +51,9 @@ class ClockOptions:
         for option, value in (("--exam-fps", self.exam_fps), ("--exam-duration", self.exam_duration)):
             if value is not None and value <= 0:
                 raise UsageError(f"{option} must be positive, got {float(value):g}")
+        for option, value in (("--exam-duration", self.exam_duration), ("--exam-start", self.exam_start)):
+            if value is not None and value > MAX_SECONDS:
+                raise UsageError(f"{option}: {float(value):g} seconds are longer than any exam")
         if self.exam_start is not None and self.exam_start < 0:
             raise UsageError(f"--exam-start must not be negative, got {float(self.exam_start):g}")
         if self.exam_fps is not None and self.exam_duration is not None:
@@ -53,6 +61,33 @@ class ClockOptions:
         has_rate = self.exam_fps is not None or self.exam_duration is not None or self.container_is_exam_time
         if self.exam_start is not None and not has_rate:
             raise UsageError("--exam-start needs --exam-fps, --exam-duration or --container-clock beside it")
+
+    @classmethod
+    def read(
+        cls,
+        *,
+        clock: str | Path | None = None,
+        exam_fps: Number | None = None,
+        exam_duration: Number | None = None,
+        exam_start: Number | None = None,
+    ) -> Self:
+        """Take rates and times as people write them: `exam_fps="1/3"`, `exam_duration="8:30:00"` or 30600."""
+        return cls(
+            sidecar=None if clock is None else Path(clock),
+            exam_fps=_read_number("exam_fps", exam_fps, parse_rate),
+            exam_duration=_read_number("exam_duration", exam_duration, parse_time),
+            exam_start=_read_number("exam_start", exam_start, parse_time),
+        )
+
+
+def _read_number(name: str, value: Number | None, read: Callable[[str], Fraction]) -> Fraction | None:
+    if value is None:
+        return None
+    try:
+        # A float goes through its decimals, because 0.7 means seven tenths and not the nearest binary fraction.
+        return read(value) if isinstance(value, str) else parse_rate(str(value))
+    except ValueError as error:
+        raise UsageError(f"{name}: {error}") from error
 
 
 @dataclass(frozen=True, eq=False)
@@ -65,6 +100,8 @@ class ExamClock:
     source: ClockSource
     detail: str
     """How the times came about, for people and for the provenance."""
+    warnings: tuple[str, ...] = ()
+    """What looks wrong about these times without being impossible."""
 
     @property
     def is_exam_time(self) -> bool:
@@ -94,11 +131,25 @@ def parse_time(text: str) -> Fraction:
         value = int(hours) * 3600 + int(minutes) * 60 + Fraction(seconds)
     elif re.fullmatch(r"\s*\d+(\.\d*)?\s*", text):
         value = Fraction(text.strip().rstrip("."))
+    elif short := re.fullmatch(r"\s*(\d+):([0-5]?\d)\s*", text):
+        first, second = map(int, short.groups())
+        raise ValueError(
+            f"'{text}' may be hours or minutes: write {first}:{second:02d}:00 for {first} h {second} min, "
+            f"or {hms(60 * first + second)} for {first} min {second} s"
+        )
     else:
         raise ValueError(f"'{text}' is neither seconds nor HH:MM:SS")
     if value > MAX_SECONDS:
         raise ValueError(f"'{text}' is longer than any exam")
     return value
+
+
+def parse_rate(text: str) -> Fraction:
+    """Read a number (`2`, `0.7`, `1/3`) exactly; ValueError if it is none."""
+    try:
+        return Fraction(text)
+    except (ValueError, ZeroDivisionError) as error:
+        raise ValueError(f"'{text}' is no number such as 2, 0.7 or 1/3") from error
 
 
 def resolve_clock(
@@ -118,19 +169,31 @@ def resolve_clock(
         rate = f"{float(options.exam_fps):g} frames per exam second"
         if numbers and None not in numbers:
             times = [start + Fraction(number or 0) / options.exam_fps for number in numbers]
-            return _clock(times, "file names", f"numbers in file names at {rate}", exam, names)
-        times = [start + i / options.exam_fps for i in range(len(frames))]
-        return _clock(times, "options", rate, exam, names)
+            clock = _clock(times, "file names", f"numbers in file names at {rate}", exam, names)
+        else:
+            times = [start + i / options.exam_fps for i in range(len(frames))]
+            clock = _clock(times, "options", rate, exam, names)
+        return replace(clock, warnings=question_rate("--exam-fps", options.exam_fps))
+    shown = playback[-1] + last_duration * frames.time_base
     if options.exam_duration is not None:
-        shown = playback[-1] + last_duration * frames.time_base
         times = [start + t * options.exam_duration / shown for t in playback]
-        return _clock(times, "options", f"playback stretched over {hms(options.exam_duration)}", exam, names)
+        clock = _clock(times, "options", f"playback stretched over {hms(options.exam_duration)}", exam, names)
+        doubts = question_rate(f"--exam-duration {hms(options.exam_duration)}", len(frames) / options.exam_duration)
+        return replace(clock, warnings=doubts)
     if options.container_is_exam_time:
         if names is not None:
             raise ClockError(f"{exam}: images carry no timestamps; give --exam-fps or --clock instead")
         times = [start + t for t in playback]
-        return _clock(times, "container", "timestamps of the file, as the user said", exam, names)
+        clock = _clock(times, "container", "timestamps of the file, as the user said", exam, names)
+        return replace(clock, warnings=question_rate("--container-clock", len(frames) / shown))
     return _clock(playback, "playback", "playback time; the exam time is not known", exam, names)
+
+
+def question_rate(said: str, rate: Fraction) -> tuple[str, ...]:
+    """Ask back where what the user said means that the capsule took absurdly few or many frames."""
+    if SLOWEST_RATE <= rate <= FASTEST_RATE:
+        return ()
+    return (f"{said} means {float(rate):.3g} frames per exam second, but capsules take 0.5 to 35: is it right?",)
 
 
 def _clock(

@@ -14,11 +14,13 @@ from typing import Any
 import numpy as np
 
 from dice_ce import DISCLAIMER, __version__
-from dice_ce.bundle import shipped_bundles
+from dice_ce.bundle import DEFAULT_BUNDLE, bundle_facts, load_bundle, shipped_bundles, try_bundle
 from dice_ce.clock import hms
-from dice_ce.encoder import DEFAULT_ENCODER, ENCODERS
+from dice_ce.encoder import ENCODERS
+from dice_ce.errors import DiceError
 from dice_ce.exam import Exam
 from dice_ce.extraction import cpu_count
+from dice_ce.extras import install_command
 from dice_ce.files import cache_root
 from dice_ce.lettering import write_text
 from dice_ce.pictures import write_picture
@@ -141,8 +143,9 @@ def summary_table(summary: Summary) -> str:
         lines.append(
             f"  {number:>3}  {hms(item.keyframe.seconds)}{clock}  {item.label:<32} {100 * item.confidence:3.0f} %  "
             f"{len(item.support):>4} frames, keyframe {item.keyframe.frame}"
+            + (f" ({item.keyframe.file})" if item.keyframe.file else "")
         )
-    return "\n".join(lines)
+    return "\n".join([*lines, *(f"  warning: {warning}" for warning in summary.exam["warnings"])])
 
 
 def doctor_facts() -> dict[str, Any]:
@@ -164,11 +167,21 @@ def doctor_facts() -> dict[str, Any]:
             "megabytes": round(sum(entry.bytes for entry in entries) / 1e6, 1),
             "free_gigabytes": round(shutil.disk_usage(existing).free / 1e9, 1),
         },
-        "default_encoder": DEFAULT_ENCODER,
+        "bundles": {name: _bundle_facts(name) for name in shipped_bundles()},
+        "default_bundle": DEFAULT_BUNDLE,
         "encoders": {name: entry.status for name, entry in ENCODERS.items()},
-        "bundles": shipped_bundles(),
         "disclaimer": DISCLAIMER,
     }
+
+
+def _bundle_facts(name: str) -> dict[str, Any]:
+    """Run a bundle once, and say which encoder it works with."""
+    try:
+        bundle = load_bundle(name)
+        try_bundle(bundle)
+    except DiceError as error:
+        return {"status": str(error), "encoder": None}
+    return {"status": "ready", "encoder": bundle_facts(bundle)["encoder"]}
 
 
 def _version(package: str) -> str | None:
@@ -195,10 +208,13 @@ def doctor_text(facts: Mapping[str, Any]) -> str:
         "cpu threads": facts["cpu_threads"],
         "cache": f"{cache['path']} ({'writable' if cache['writable'] else 'NOT WRITABLE'}): "
         f"{cache['entries']} entries, {cache['megabytes']} MB, {cache['free_gigabytes']} GB free",
-        "bundles": ", ".join(facts["bundles"]) or "none installed",
     }
     text = [f"{key:<12}  {value}" for key, value in lines.items()]
+    for name, bundle in facts["bundles"].items():
+        default = " (default)" if name == facts["default_bundle"] else ""
+        encoder = f", with its encoder: {bundle['encoder']}" if bundle["encoder"] else ""
+        text.append(f"{'bundle':<12}  {name:<20}{bundle['status']}{default}{encoder}")
     for number, (name, status) in enumerate(facts["encoders"].items()):
-        default = " (default)" if name == facts["default_encoder"] else ""
-        text.append(f"{'encoders' if number == 0 else '':<12}  {name:<20}{status}{default}")
+        text.append(f"{'other' if number == 0 else 'encoders' if number == 1 else '':<12}  {name:<20}{status}")
+    text.append(f"{'extras':<12}  {install_command('NAME')}")
     return "\n".join([*text, facts["disclaimer"]])

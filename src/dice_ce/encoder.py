@@ -152,7 +152,7 @@ def _check_contract(session: Any, path: str) -> tuple[int, int]:
     raise EncoderError(
         f"{path}: not an encoder: expected one input uint8 [n, s, s, 3] and one output float32 [n, d], got "
         f"{[(i.type, i.shape) for i in inputs]} -> {[(o.type, o.shape) for o in outputs]}; "
-        "make one with 'dice-ce encoder export'"
+        "make one with 'dice-ce encoder export NAME --out FILE.onnx'"
     )
 
 
@@ -174,7 +174,7 @@ class EncoderEntry:
     def status(self) -> str:
         """Whether it would load here and now, found out without importing anything heavy."""
         if any(importlib.util.find_spec(package) is None for package in self.packages):
-            return f"needs dice-ce[{self.extra}]"
+            return f"needs the extra {self.extra}"
         if self.hub_id is not None and not _is_in_hub_cache(self.hub_id):
             return "weights not on this machine"
         return "ready"
@@ -217,8 +217,6 @@ ENCODERS: dict[str, EncoderEntry] = {
     "dinov2-large": _hub("facebook/dinov2-large", "DINOv2 ViT-L/14, 1024-d", "Apache-2.0"),
     "siglip2-base": _hub("google/siglip2-base-patch16-224", "SigLIP2 ViT-B/16, 768-d", "Apache-2.0"),
 }
-
-DEFAULT_ENCODER = "efficientnet-lite0"
 
 
 def load_encoder(spec: str) -> Encoder:

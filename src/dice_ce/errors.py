@@ -62,6 +62,9 @@ def require(module: str, *, extra: str, purpose: str) -> ModuleType:
     try:
         return importlib.import_module(module)
     except ModuleNotFoundError as missing:
+        from dice_ce.extras import install_command
+
         raise MissingExtraError(
-            f"{purpose} needs the package '{missing.name}', which is not installed: pip install 'dice-ce[{extra}]'"
+            f"{purpose} needs the package '{missing.name}', which is not installed; install it with: "
+            f"{install_command(extra)}"
         ) from missing

@@ -18,7 +18,7 @@ import numpy as np
 import numpy.typing as npt
 from av.video.reformatter import ColorRange, Interpolation, VideoReformatter
 
-from dice_ce.clock import ClockOptions, ExamClock, resolve_clock
+from dice_ce.clock import ClockOptions, ExamClock, Number, resolve_clock
 from dice_ce.encoder import Resize
 from dice_ce.errors import ExamError, UsageError
 from dice_ce.field import FULL, WORKING_SIZE, Field, find_field
@@ -156,15 +156,28 @@ class Exam:
 def open_exam(
     path: str | Path,
     *,
-    clock: ClockOptions | None = None,
+    clock: ClockOptions | str | Path | None = None,
+    exam_fps: Number | None = None,
+    exam_duration: Number | None = None,
+    exam_start: Number | None = None,
     crop: Crop | None = None,
     mask: bool = True,
 ) -> Exam:
-    """Open a video file, or a folder or zip of frames. `mask=False` keeps the pixels outside the field of view."""
+    """Open a video file, or a folder or zip of frames. `mask=False` keeps the pixels outside the field of view.
+
+    `clock` is a clock file, or all options in one object; `exam_fps=2`, `exam_duration="8:30:00"` and `exam_start` are
+    what the command line calls `--exam-fps`, `--exam-duration` and `--exam-start`.
+    """
+    given = {"exam_fps": exam_fps, "exam_duration": exam_duration, "exam_start": exam_start}
+    if not isinstance(clock, ClockOptions):
+        options = ClockOptions.read(clock=clock, **given)
+    elif twice := [name for name, value in given.items() if value is not None]:
+        raise UsageError(f"{twice[0]} beside clock=ClockOptions(...): put it into those options")
+    else:
+        options = clock
     path = Path(path)
     source = open_source(path)
     name = str(path)
-    options = clock or ClockOptions()
     if options.sidecar is None and (beside := sidecar_beside(path)).is_file():
         options = dataclasses.replace(options, sidecar=beside)
     resolved = resolve_clock(source.frames, source.last_duration, source.names, options, name)
@@ -180,7 +193,7 @@ def open_exam(
         clock=resolved,
         picture_size=(width, height),
         crop=crop,
-        warnings=source.warnings,
+        warnings=(*source.warnings, *resolved.warnings),
     )
     return dataclasses.replace(exam, field=_find_field(exam, samples)) if mask else exam
 

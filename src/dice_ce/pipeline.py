@@ -13,9 +13,11 @@ import numpy.typing as npt
 
 from dice_ce import __version__
 from dice_ce.bundle import Bundle, Settings, load_bundle
+from dice_ce.clock import ClockOptions, Number
 from dice_ce.condenser import condense
 from dice_ce.converger import Judgment, converge, most_confident_frame
 from dice_ce.diagnoser import leave_out_unseen
+from dice_ce.errors import UsageError
 from dice_ce.exam import Exam, open_exam
 from dice_ce.extraction import Progress, extract
 from dice_ce.gate import GateConfig
@@ -33,6 +35,10 @@ still dropped below tau_min."""
 def summarize(
     exam: str | Path | Exam,
     *,
+    clock: ClockOptions | str | Path | None = None,
+    exam_fps: Number | None = None,
+    exam_duration: Number | None = None,
+    exam_start: Number | None = None,
     bundle: Bundle | str | Path | None = None,
     settings: Settings | None = None,
     without: Sequence[Ablation] = (),
@@ -42,10 +48,13 @@ def summarize(
 ) -> Summary:
     """Read a whole exam and return the few frames that matter, each with a label, a time and the reasons.
 
+    The exam time comes from `exam_duration="8:30:00"`, `exam_fps=2` or `clock="clock.csv"`, as for `open_exam`.
     `settings` override those of the bundle; `without` leaves out a stage, as in the paper's ablations.
     """
     if not isinstance(exam, Exam):
-        with open_exam(exam) as opened:
+        with open_exam(
+            exam, clock=clock, exam_fps=exam_fps, exam_duration=exam_duration, exam_start=exam_start
+        ) as opened:
             return summarize(
                 opened,
                 bundle=bundle,
@@ -55,6 +64,8 @@ def summarize(
                 progress=progress,
                 command=command,
             )
+    if any(value is not None for value in (clock, exam_fps, exam_duration, exam_start)):
+        raise UsageError(f"{exam.id}: the exam is open and has its clock already; give the clock to open_exam()")
     if not isinstance(bundle, Bundle):
         bundle = load_bundle(bundle)
     settings = settings or bundle.settings

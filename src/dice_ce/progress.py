@@ -21,35 +21,35 @@ class Watch(Protocol):
 
 
 class ProgressBar:
-    """Shows done/total, rate and time left on stderr; what was done before this run does not count for the rate."""
+    """Shows done/total, rate and time left on stderr; what was done by the first call does not count for the rate."""
 
     def __init__(self, label: str, unit: str = "frames", stream: TextIO | None = None) -> None:
         self._label, self._unit = label, unit
         self._stream = stream or sys.stderr
         self._is_terminal = self._stream.isatty()
-        self._began = self._shown = time.monotonic()
-        self._first: int | None = None
+        self._shown = time.monotonic()
+        self._first: tuple[int, float] | None = None
+        """What was done when the work began, and when that was."""
         self._line = ""
         self._printed = ""
 
     def __call__(self, done: int, total: int) -> None:
         """Take note of the state; print it if it is time."""
         now = time.monotonic()
-        if self._first is None:
-            self._first = done
-        self._line = self._describe(done, total, now - self._began)
+        before, began = self._first = self._first or (done, now)
+        self._line = self._describe(done, total, done - before, now - began)
         interval = TERMINAL_INTERVAL if self._is_terminal else LOG_INTERVAL
         if now - self._shown >= interval:
             self._shown = now
             self._print()
 
-    def _describe(self, done: int, total: int, elapsed: float) -> str:
-        rate = (done - (self._first or 0)) / elapsed if elapsed > 0 else 0.0
+    def _describe(self, done: int, total: int, new: int, elapsed: float) -> str:
+        rate = new / elapsed if elapsed > 0 else 0.0
         left = f"{_minutes((total - done) / rate)} left" if rate > 0 and done < total else _minutes(elapsed)
         filled = round(BAR_WIDTH * done / total) if total else BAR_WIDTH
         bar = f"[{'#' * filled}{'.' * (BAR_WIDTH - filled)}] " if self._is_terminal else ""
         share = f"{100 * done / total:3.0f} %" if total else "100 %"
-        return f"{self._label}  {bar}{share}  {done:,}/{total:,} {self._unit}  {rate:,.0f}/s  {left}"
+        return f"{self._label}  {bar}{share}  {done:,}/{total:,} {self._unit}  {_rate(rate)}/s  {left}"
 
     def _print(self) -> None:
         self._printed = self._line
@@ -70,6 +70,11 @@ class ProgressBar:
         if self._printed and self._is_terminal:
             self._stream.write("\n")
             self._stream.flush()
+
+
+def _rate(rate: float) -> str:
+    """Write slow rates with a decimal: work that goes on is not 0/s."""
+    return f"{rate:.1f}" if 0 < rate < 9.95 else f"{rate:,.0f}"
 
 
 def _minutes(seconds: float) -> str:

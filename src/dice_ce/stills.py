@@ -7,6 +7,7 @@ show where the field of view ends.
 from __future__ import annotations
 
 import hashlib
+import threading
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing
@@ -69,24 +70,47 @@ def encode_stills(
     With `change`, pictures are changed first, at random but always the same; `variant` names the change.
     """
     chunks = [paths[i : i + CHUNK] for i in range(0, len(paths), CHUNK)]
-    features: list[npt.NDArray[np.float16]] = []
     with ThreadPoolExecutor(cpu_count()) as pool:
-        for part in pool.map(lambda chunk: _encode_chunk(chunk, encoder, change, variant), chunks):
-            features.append(part)
-            if progress:
-                progress(sum(map(len, features)), len(paths))
-    return np.concatenate(features) if features else np.empty((0, encoder.dim), np.float16)
+        keys = list(pool.map(lambda chunk: _key(chunk, encoder, variant), chunks))
+        parts = [_load_chunk(key) for key in keys]
+        missing = [row for row, part in enumerate(parts) if part is None]
+        tally = _Tally(len(paths), sum(len(chunks[row]) for row in missing), progress)
+        made = pool.map(lambda row: _encode_chunk(keys[row], chunks[row], encoder, change, tally), missing)
+        for row, part in zip(missing, made, strict=True):
+            parts[row] = part
+    return np.concatenate([np.empty((0, encoder.dim), np.float16), *(part for part in parts if part is not None)])
+
+
+class _Tally:
+    """Counts pictures that several threads have dealt with; those from the cache count as done before."""
+
+    def __init__(self, total: int, missing: int, progress: Progress | None) -> None:
+        self._total, self._done = total, total - missing
+        self._progress = progress or (lambda done, total: None)
+        self._lock = threading.Lock()
+        if missing:
+            self._progress(self._done, total)
+
+    def add(self, pictures: int) -> None:
+        with self._lock:
+            self._done += pictures
+            self._progress(self._done, self._total)
+
+
+def _stored(key: str) -> Path:
+    return cache_root() / "stills" / f"{key}.npy"
+
+
+def _load_chunk(key: str) -> npt.NDArray[np.float16] | None:
+    try:
+        return np.asarray(np.load(_stored(key)), np.float16)
+    except (OSError, ValueError, EOFError):
+        return None  # not there yet, or half-written by a full disk: it is computed again
 
 
 def _encode_chunk(
-    paths: Sequence[Path], encoder: Encoder, change: Change | None, variant: str
+    key: str, paths: Sequence[Path], encoder: Encoder, change: Change | None, tally: _Tally
 ) -> npt.NDArray[np.float16]:
-    key = _key(paths, encoder, variant)
-    stored = cache_root() / "stills" / f"{key}.npy"
-    try:
-        return np.asarray(np.load(stored), np.float16)
-    except (OSError, ValueError, EOFError):
-        pass  # not there yet, or half-written by a full disk: it is computed again
     features = np.full((len(paths), encoder.dim), np.nan, np.float16)
     rng = np.random.default_rng(int(key[:16], 16))
     rows: list[int] = []
@@ -95,6 +119,7 @@ def _encode_chunk(
     def flush() -> None:
         if rows:
             features[rows] = encoder.encode(np.stack(pictures))
+            tally.add(len(rows))
             rows.clear()
             pictures.clear()
 
@@ -104,8 +129,9 @@ def _encode_chunk(
         if len(rows) == BATCH:
             flush()
     flush()
-    with atomic_file(stored) as file:
+    with atomic_file(_stored(key)) as file:
         np.save(file, features)
+    tally.add(int(np.isnan(features).any(axis=1).sum()))  # the undecodable ones are dealt with, too
     return features
 
 

@@ -43,6 +43,8 @@ class Frame:
     """Selector score s_t."""
     probability: float
     """What the diagnoser gives the context's label in this frame."""
+    file: str | None = None
+    """Name of the image file in its folder or zip; None in a video."""
 
 
 @dataclass(frozen=True)
@@ -143,7 +145,10 @@ def assemble(
     """Put the summary together, items in the order of their keyframes (eq. 12)."""
     keyframes = Keyframes(candidates)
     items = sorted(
-        (_describe(judgment, keyframes, candidates, distributions, taxonomy) for judgment in judgments),
+        (
+            _describe(judgment, keyframes, candidates, distributions, taxonomy, exam.source.names)
+            for judgment in judgments
+        ),
         key=lambda item: (item.keyframe.seconds, item.keyframe.frame, item.id),
     )
     verdicts = [item.verdict for item in items]
@@ -176,6 +181,7 @@ def _describe(
     candidates: Candidates,
     distributions: npt.NDArray[np.float32],
     taxonomy: Taxonomy,
+    names: Sequence[str] | None,
 ) -> SummaryItem:
     rows, labels = judgment.context.rows, taxonomy.labels
 
@@ -186,6 +192,7 @@ def _describe(
                 seconds=round(float(candidates.seconds[row]), 3),
                 score=round(float(candidates.score[row]), DIGITS),
                 probability=round(float(distributions[row, judgment.label]), DIGITS),
+                file=names[candidates.frames.index[row]] if names else None,
             )
             for row in chosen
         )

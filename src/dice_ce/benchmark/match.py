@@ -160,6 +160,14 @@ def match(targets: Targets, selections: Selections, valid: Bools) -> Ints:
     return answers
 
 
+def count_close(targets: Targets) -> tuple[int, int | None]:
+    """Count the findings that lie in the window of another one; also return the least distance between two."""
+    apart = np.diff(targets.times)
+    close = apart <= MATCH_WINDOW
+    crowded = np.append(close, False) | np.insert(close, 0, False)
+    return int(crowded.sum()) if len(apart) else 0, int(apart.min()) if len(apart) else None
+
+
 def group_into_units(selections: Selections, wrong: Bools) -> Ints:
     """Join wrong frames of one label into false findings; each lasts 300 s from its first frame (point 6)."""
     units = np.full(len(selections), NOTHING, np.int64)

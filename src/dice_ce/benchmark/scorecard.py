@@ -10,12 +10,13 @@ from typing import Any
 
 from dice_ce import DISCLAIMER
 from dice_ce.clock import hms
-from dice_ce.datasets.folder import load_dataset
+from dice_ce.datasets.folder import Dataset, load_dataset
 from dice_ce.errors import UsageError
 
 from .comparison import Comparison, PairedTest, compare
 from .consistency import THRESHOLDS, switch_quartiles
 from .evaluation import Evaluation, Figure, Protocol, evaluate
+from .match import MATCH_WINDOW, Targets, count_close
 from .metrics import LEVELS, RATIOS
 from .predictions import read_predictions
 
@@ -45,6 +46,8 @@ class Scorecard:
     split: str | None
     evaluations: tuple[Evaluation, ...]
     comparison: Comparison | None
+    warnings: tuple[str, ...] = ()
+    """What makes these figures doubtful."""
 
     def to_json(self) -> dict[str, Any]:
         """Return everything as facts for programs."""
@@ -53,6 +56,8 @@ class Scorecard:
             "disclaimer": DISCLAIMER,
             "truth": self.truth,
             "split": self.split,
+            "window_seconds": MATCH_WINDOW / 1000,
+            "warnings": list(self.warnings),
             "methods": [evaluation.to_json() for evaluation in self.evaluations],
             "comparison": self.comparison.to_json() if self.comparison else None,
         }
@@ -64,7 +69,9 @@ class Scorecard:
         else:
             blocks = [evaluation_text(evaluation) for evaluation in self.evaluations]
         truth = self.truth + (f", split {self.split}" if self.split else "")
-        return "\n\n".join([f"Truth: {truth}", *blocks, DISCLAIMER])
+        window = f"Window: a frame answers a finding up to {MATCH_WINDOW // 1000} s before or after it"
+        heading = "\n".join([f"Truth: {truth}", window, *(f"Warning: {warning}" for warning in self.warnings)])
+        return "\n\n".join([heading, *blocks, DISCLAIMER])
 
 
 def score(
@@ -91,7 +98,27 @@ def score(
         )
         evaluations.append(evaluate(selections, chosen.annotations, name=name, patients=patients, protocol=protocol))
     comparison = compare(evaluations) if comparing else None
-    return Scorecard(dataset.folder.resolve().name, split, tuple(evaluations), comparison)
+    warnings = crowded_findings(chosen, protocol)
+    return Scorecard(dataset.folder.resolve().name, split, tuple(evaluations), comparison, warnings)
+
+
+def crowded_findings(dataset: Dataset, protocol: Protocol) -> tuple[str, ...]:
+    """Say how many findings lie so close together that one frame is in the windows of several."""
+    crowded, total, exams = 0, 0, 0
+    closest: tuple[int, str] | None = None
+    for exam, annotation in sorted(dataset.annotations.items()):
+        targets = Targets.of(annotation.findings, protocol.taxonomy, count_normal=protocol.count_normal_findings)
+        close, least = count_close(targets)
+        total, crowded, exams = total + len(targets), crowded + close, exams + (close > 0)
+        if close and least is not None:
+            closest = min(closest or (least, exam), (least, exam))
+    if closest is None:
+        return ()
+    return (
+        f"{crowded} of {_plural(total, 'finding')}, in {_plural(exams, 'exam')}, lie within the window of another one "
+        f"(closest: {closest[0] / 1000:g} s apart in exam '{closest[1]}'): a frame there may be matched with a finding "
+        "that it does not show",
+    )
 
 
 def parse_methods(texts: Iterable[str]) -> list[tuple[str, Path]]:

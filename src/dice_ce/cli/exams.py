@@ -12,6 +12,7 @@ from dice_ce.cli.shared import (
     add_exam_options,
     command,
     command_line,
+    expand_folders,
     for_each,
     fraction,
     open_input,
@@ -35,14 +36,18 @@ def add_commands(commands: Any) -> None:
 
     summary = command(commands, "summarize", run_summarize, "summarise exams: findings, keyframes and a report")
     summary.add_argument(
-        "exams", type=Path, nargs="+", metavar="exam", help="video files, or folders or zips of frames"
+        "exams",
+        type=Path,
+        nargs="+",
+        metavar="exam",
+        help="video files, folders or zips of frames, or folders of these",
     )
     summary.add_argument(
         "--out", type=Path, required=True, metavar="DIR", help="each exam gets a folder of its own there"
     )
     add_exam_options(summary)
     model = summary.add_argument_group("model")
-    model.add_argument("--bundle", help="name of a shipped bundle, or a folder or zip (see: doctor)")
+    model.add_argument("--bundle", help="name of a shipped bundle, or a folder or zip (default: the shipped one)")
     model.add_argument("--tau-s", type=share, help="selector score from which a frame is a candidate")
     model.add_argument("--candidate-share", type=share, help="most candidates, as a share of all frames (paper: 1)")
     model.add_argument("--tau-agree", type=share, help="probability from which a frame supports its context's label")
@@ -64,12 +69,20 @@ def add_commands(commands: Any) -> None:
     )
     model.add_argument("--no-gate", action="store_true", help="encode every frame, also near-identical ones")
 
-    extract = command(commands, "extract", run_extract, "compute the features of exams into the cache")
+    extract = command(commands, "extract", run_extract, "compute the features of exams ahead of summarize")
     extract.add_argument(
-        "exams", type=Path, nargs="+", metavar="exam", help="video files, or folders or zips of frames"
+        "exams",
+        type=Path,
+        nargs="+",
+        metavar="exam",
+        help="video files, folders or zips of frames, or folders of these",
     )
     add_exam_options(extract)
-    extract.add_argument("--encoder", default=None, help="name, .onnx file, model folder or hub id (see: encoder list)")
+    encoder = extract.add_mutually_exclusive_group()
+    encoder.add_argument("--bundle", help="the bundle whose encoder is used (default: the shipped one)")
+    encoder.add_argument(
+        "--encoder", help="another encoder: name, .onnx file, model folder or hub id (see: encoder list)"
+    )
     extract.add_argument("--no-gate", action="store_true", help="encode every frame, also near-identical ones")
     extract.add_argument("--workers", type=positive_int, help="threads to use (default: all cores)")
 
@@ -107,6 +120,7 @@ def run_summarize(options: argparse.Namespace) -> int:
     from dice_ce.pipeline import summarize
     from dice_ce.progress import ProgressBar
 
+    expand_folders(options)
     bundle = load_bundle(options.bundle)
     settings = _override(bundle.settings, options)
     folders: list[dict[str, Any]] = []
@@ -159,13 +173,15 @@ def _override(settings: Settings, options: argparse.Namespace) -> Settings:
 
 def run_extract(options: argparse.Namespace) -> int:
     """Compute features; one exam that fails does not stop the others."""
+    from dice_ce.bundle import load_bundle
     from dice_ce.describe import extraction_facts, extraction_text
-    from dice_ce.encoder import DEFAULT_ENCODER, load_encoder
+    from dice_ce.encoder import load_encoder
     from dice_ce.extraction import extract
     from dice_ce.gate import GateConfig
     from dice_ce.progress import ProgressBar
 
-    encoder = load_encoder(options.encoder or DEFAULT_ENCODER)
+    expand_folders(options)
+    encoder = load_encoder(options.encoder) if options.encoder else load_bundle(options.bundle).encoder
     gate = None if options.no_gate else GateConfig()
 
     def work(path: Path) -> dict[str, Any]:

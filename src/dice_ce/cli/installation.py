@@ -31,12 +31,18 @@ def add_commands(commands: Any) -> None:
 def run_encoder_list(options: argparse.Namespace) -> int:
     """List the registered encoders."""
     from dice_ce.encoder import ENCODERS
+    from dice_ce.extras import install_command
 
     rows = [
         {"name": name, "status": entry.status, "about": entry.about, "licence": entry.licence}
         for name, entry in ENCODERS.items()
     ]
-    print_json(rows) if options.json else print_table(rows)
+    if options.json:
+        print_json(rows)
+        return 0
+    print_table(rows)
+    print("The shipped bundle has its own encoder, used wherever --encoder is not given; these here are alternatives.")
+    print(f"To add an extra: {install_command('NAME')}")
     return 0
 
 

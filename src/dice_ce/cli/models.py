@@ -24,7 +24,7 @@ def add_commands(commands: Any) -> None:
     predict.add_argument("--bundle", help=BUNDLE_HELP)
     add_exam_options(predict)
 
-    train = command(commands, "train", run_train, "train Selector and diagnoser into a bundle (needs dice-ce[train])")
+    train = command(commands, "train", run_train, "train Selector and diagnoser into a bundle (needs the extra train)")
     train.add_argument("--data", type=Path, nargs="+", required=True, metavar="DATA", help=DATA_HELP)
     train.add_argument("--out", type=Path, required=True, metavar="BUNDLE", help="folder to write the bundle to")
     train.add_argument("--name", help="name of the bundle (default: that of the folder)")
@@ -82,6 +82,8 @@ def run_predict(options: argparse.Namespace) -> int:
     else:
         with open_input(options.input, options) as exam, ProgressBar(exam.id) as bar:
             scores = predict_exam(exam, bundle, progress=bar)
+        for warning in exam.warnings:
+            print(f"dice-ce: warning: {warning}", file=sys.stderr)
     write_scores(options.out, scores, bundle.taxonomy.labels, first_column="path" if is_stills else "frame")
     damaged = scores.undecodable
     facts = {
@@ -134,7 +136,8 @@ def run_train(options: argparse.Namespace) -> int:
         return 0
     for split, part in figures.items():
         print(f"\n{split} cases\n\n{figures_text(part, bundle.taxonomy)}")
-    print(f"\n{options.out}: bundle '{bundle.name}'; tune it next: dice-ce tune --bundle {options.out}\n{DISCLAIMER}")
+    print(f"\n{options.out}: bundle '{bundle.name}'; tune its thresholds on validation exams next, with")
+    print(f"  dice-ce tune --data DATASET --bundle {options.out} --out TUNED_BUNDLE\n{DISCLAIMER}")
     return 0
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import json
+import re
 import shlex
 import sys
 from collections.abc import Callable, Iterator
@@ -63,6 +64,12 @@ def _read_time(text: str) -> Fraction:
     return parse_time(text)
 
 
+def _read_rate(text: str) -> Fraction:
+    from dice_ce.clock import parse_rate
+
+    return parse_rate(text)
+
+
 def _read_whole(text: str) -> int:
     if not text.isdecimal():
         raise ValueError(f"'{text}' is not a whole number")
@@ -92,9 +99,24 @@ def _read_shares(text: str) -> tuple[float, ...]:
 share = parsed_by(_read_share)
 shares = parsed_by(_read_shares)
 exam_time = parsed_by(_read_time)
-fraction = parsed_by(Fraction)
+fraction = parsed_by(_read_rate)
 whole = parsed_by(_read_whole)
 positive_int = parsed_by(_read_positive)
+
+
+def expand_folders(options: argparse.Namespace) -> None:
+    """Put the exams in place of every folder of exams among the inputs, and say which they are."""
+    from dice_ce.readers import exams_of_folder, name_some
+
+    exams: list[Path] = []
+    for path in options.exams:
+        content = exams_of_folder(path)
+        exams += [path] if content is None else content.exams
+        if content is not None:
+            ignored = f"; not read: {name_some(content.others)}" if content.others else ""
+            count = f"{len(content.exams)} exam{'' if len(content.exams) == 1 else 's'}"
+            print(f"dice-ce: {path}: {count}{ignored}", file=sys.stderr)
+    options.exams = exams
 
 
 def open_input(path: Path, options: argparse.Namespace) -> Exam:
@@ -114,8 +136,13 @@ def open_input(path: Path, options: argparse.Namespace) -> Exam:
 
 def command_line(options: argparse.Namespace) -> str:
     """Repeat the command for the provenance, with names instead of paths."""
-    words = [Path(word).name if "/" in word or "\\" in word else word for word in options.words]
-    return shlex.join(["dice-ce", *words])
+    return shlex.join(["dice-ce", *(_without_folders(word) for word in options.words)])
+
+
+def _without_folders(word: str) -> str:
+    option, equals, value = word.partition("=") if word.startswith("--") else ("", "", word)
+    is_path = ("/" in value or "\\" in value) and not re.fullmatch(r"[\d.]+/[\d.]+", value)  # 1/3 is a rate
+    return option + equals + (Path(value).name if is_path else value)
 
 
 @contextmanager

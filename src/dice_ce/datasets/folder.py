@@ -11,10 +11,9 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Callable, Container, Iterable, Mapping
 from dataclasses import dataclass, field, replace
-from fractions import Fraction
 from pathlib import Path
 
-from dice_ce.clock import ClockOptions, parse_time
+from dice_ce.clock import ClockOptions, parse_rate, parse_time
 from dice_ce.datasets.csvfile import Row, read_table, table_text
 from dice_ce.datasets.splits import SPLITS
 from dice_ce.datasets.tables import Annotation, Finding
@@ -125,12 +124,12 @@ def _exam(row: Row, known: Container[str], folder: Path, where: str) -> ExamRow:
     try:
         options = ClockOptions(
             sidecar=folder / clock["clock"] if clock["clock"] else None,
-            exam_fps=Fraction(clock["exam_fps"]) if clock["exam_fps"] else None,
+            exam_fps=parse_rate(clock["exam_fps"]) if clock["exam_fps"] else None,
             exam_duration=parse_time(clock["exam_duration"]) if clock["exam_duration"] else None,
             exam_start=parse_time(clock["exam_start"]) if clock["exam_start"] else None,
             container_is_exam_time=clock["container_clock"].casefold() in YES,
         )
-    except (ValueError, ZeroDivisionError, UsageError) as error:
+    except (ValueError, UsageError) as error:
         raise InputError(f"{where}: {error}; correct the clock columns") from error
     return ExamRow(row["exam_id"], row["patient_id"], row["split"], folder / row["video"], options)
 

@@ -12,16 +12,21 @@ from pathlib import Path
 
 from dice_ce.errors import ExamError
 from dice_ce.readers.base import SMALLEST_SIDE, Cursor, Source, check_size
+from dice_ce.readers.folders import exams_of_folder, look_into, name_some
 from dice_ce.readers.images import index_images
 from dice_ce.readers.video import index_video
 
-__all__ = ["SMALLEST_SIDE", "Cursor", "Source", "check_size", "open_source"]
+__all__ = ["SMALLEST_SIDE", "Cursor", "Source", "check_size", "exams_of_folder", "name_some", "open_source"]
 
 
 def open_source(path: Path) -> Source:
     """Find out what kind of export this is and count its frames."""
     try:
         if path.is_dir():
+            content = look_into(path)
+            if content.exams and not content.images:
+                names = name_some([exam.name for exam in content.exams])
+                raise ExamError(f"{path}: is a folder of {len(content.exams)} exams ({names}); give one of them")
             return index_images(path, sorted(entry.name for entry in path.iterdir() if entry.is_file()))
         if not path.exists():
             raise ExamError(f"{path}: no such file or folder; check the path")

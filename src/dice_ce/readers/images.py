@@ -56,11 +56,7 @@ class ImageSource:
 
 
 def index_images(path: Path, names: Sequence[str]) -> ImageSource:
-    images = [
-        name
-        for name in names
-        if name.lower().endswith(SUFFIXES) and not Path(name).name.startswith(".") and "__MACOSX" not in name
-    ]
+    images = [name for name in names if is_frame_name(name)]
     if not images:
         raise ExamError(
             f"{path}: holds no frames; expected files ending in {', '.join(SUFFIXES)}"
@@ -71,6 +67,11 @@ def index_images(path: Path, names: Sequence[str]) -> ImageSource:
     if len(stems) > 1:
         warnings.append(f"the frame names have {len(stems)} different beginnings: is this really one exam?")
     return ImageSource(path, tuple(sorted(images, key=natural_order)), tuple(warnings))
+
+
+def is_frame_name(name: str) -> bool:
+    """Whether a file of that name is meant as a frame, and is not what a file manager left behind."""
+    return name.lower().endswith(SUFFIXES) and not Path(name).name.startswith(".") and "__MACOSX" not in name
 
 
 def natural_order(name: str) -> tuple[list[tuple[int, int, str]], str]:

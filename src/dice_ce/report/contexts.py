@@ -66,7 +66,7 @@ def _finding(item: SummaryItem, rank: int, material: Material) -> str:
 {material.image(item.keyframe.frame, KEYFRAME_SIZE, alt)}</button>
 <div class="said">
 <h3 id="{anchor(item)}-title"><span class="rank">{rank}</span> {material.glyph(item.label)} {title(item.label)}</h3>
-<p class="when"><time>{material.time(item.keyframe.seconds)}</time> <span>frame {item.keyframe.frame}</span></p>
+<p class="when"><time>{material.time(item.keyframe.seconds)}</time> <span>{_name(item.keyframe)}</span></p>
 {_numbers(item, material)}
 <p class="reason">{escape(item.reason)}</p>
 </div>
@@ -74,6 +74,11 @@ def _finding(item: SummaryItem, rank: int, material: Material) -> str:
 {_strips(item, material)}
 </li>
 """
+
+
+def _name(frame: Frame) -> str:
+    """Say which frame this is: its number and, in a folder or zip, its file."""
+    return f"frame {frame.frame}" + (f", {escape(frame.file)}" if frame.file else "")
 
 
 def _numbers(item: SummaryItem, material: Material) -> str:
@@ -145,9 +150,10 @@ def _strip(kind: str, frames: Sequence[Frame], shown: Sequence[Frame], item: Sum
 
 
 def _thumbnail(frame: Frame, is_keyframe: bool, material: Material) -> str:
-    mark = ' class="key" title="keyframe"' if is_keyframe else ""
+    words = f"keyframe, {_name(frame)}" if is_keyframe else _name(frame)
+    mark = ' class="key"' if is_keyframe else ""
     image = material.image(frame.frame, THUMBNAIL_SIZE, f"Frame {frame.frame}")
-    return f"<li{mark}>{image}<span>{hms(frame.seconds)}<br>{percent(frame.probability)}</span></li>\n"
+    return f'<li{mark} title="{words}">{image}<span>{hms(frame.seconds)}<br>{percent(frame.probability)}</span></li>\n'
 
 
 # --- dropped -------------------------------------------------------------------------------------------------------
@@ -198,7 +204,7 @@ def _dropped(item: SummaryItem, has_picture: bool, material: Material) -> str:
  data-seconds="{item.keyframe.seconds:g}" data-verdict="{item.verdict}" aria-labelledby="{anchor(item)}-title">
 {picture}<div class="said">
 <h4 id="{anchor(item)}-title">{material.glyph(item.label)} {title(item.label)} <b>{percent(item.confidence)}</b></h4>
-<p class="when"><time>{material.time(item.keyframe.seconds)}</time> <span>frame {item.keyframe.frame}</span>
+<p class="when"><time>{material.time(item.keyframe.seconds)}</time> <span>{_name(item.keyframe)}</span>
 <span class="badge" hidden>brought back by reader</span></p>
 <p class="reason">{escape(item.reason)}</p>
 <button type="button" class="back needs-js">Bring back</button>

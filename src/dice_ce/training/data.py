@@ -52,7 +52,7 @@ def _usable(dataset: Dataset) -> Dataset:
     if leaking := dataset.leaking_patients():
         raise InputError(
             f"{dataset.folder}: patient '{leaking[0]}' stands in more than one split ({len(leaking)} in all); "
-            "keep all exams of a patient on one side: dice-ce data split --force"
+            "keep all exams of a patient on one side: dice-ce data split DIR --force"
         )
     for split in ("train", "validation"):
         dataset.of(split)

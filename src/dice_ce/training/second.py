@@ -38,7 +38,7 @@ def train_second_network(
 ) -> OnnxEncoder:
     """Fine-tune on the pictures behind the samples; the state in `work` is taken up after an interruption."""
     if not isinstance(encoder, OnnxEncoder):
-        raise EncoderError(f"{encoder.name}: export the encoder to ONNX first: dice-ce encoder export")
+        raise EncoderError(f"{encoder.name}: export it to ONNX first: dice-ce encoder export NAME --out FILE.onnx")
     known = samples.labelled()
     pictures = joined(list(_pictures(known, rows, encoder.input_size)))
     examples = make_examples(pictures, _frames(known, taxonomy), taxonomy)
