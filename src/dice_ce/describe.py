@@ -140,7 +140,7 @@ def summary_table(summary: Summary) -> str:
     for number, item in enumerate(summary.items, start=1):
         lines.append(
             f"  {number:>3}  {hms(item.keyframe.seconds)}{clock}  {item.label:<32} {100 * item.confidence:3.0f} %  "
-            f"{len(item.support):>4} frames, keyframe {item.keyframe.frame}"
+            f"{len(item.support):>4} frames, keyframe {item.keyframe.frame}; {summary.reliability_of(item.label).grade}"
         )
     return "\n".join(lines)
 

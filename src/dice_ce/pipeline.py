@@ -70,6 +70,7 @@ def summarize(
         judgments,
         bundle.taxonomy,
         provenance(exam, bundle, settings, without, gate, command),
+        bundle.reliability,
     )
 
 
