@@ -6,11 +6,12 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from dice_ce.bundle import Settings, load_bundle, save_bundle
+from dice_ce.bundle import Settings, export_bundle, load_bundle, save_bundle
 from dice_ce.converger import ConvergerConfig
 from dice_ce.diagnoser import HeadDiagnoser, NetworkDiagnoser, softmax
 from dice_ce.encoder import OnnxEncoder
 from dice_ce.errors import BundleError
+from dice_ce.reliability import Reliability
 from dice_ce.selector import Head
 from dice_ce.taxonomy import Taxonomy
 from dice_ce.tokens import TokenConfig
@@ -20,6 +21,8 @@ from tests.material import tiny_head, write_tiny_encoder
 SETTINGS = Settings(
     0.6, WeaverConfig(delta_fine=0.2, max_span=300.0, tokens=TokenConfig(unit=5.0)), ConvergerConfig(0.25, 0.55)
 )
+
+KNOWN = {"ulcer": Reliability(310, 4, 12, 3, (0.0, 0.02), (0.1, 0.5)), "polyp": Reliability(20, 1, 0, 0)}
 
 
 def save(folder: Path, encoder: OnnxEncoder, diagnoser: Head | OnnxEncoder | None = None, labels: int = 12) -> Path:
@@ -34,6 +37,7 @@ def save(folder: Path, encoder: OnnxEncoder, diagnoser: Head | OnnxEncoder | Non
         temperature=1.5,
         settings=SETTINGS,
         card="# Card",
+        reliability=KNOWN,
     )
     return folder
 
@@ -42,6 +46,7 @@ def test_a_bundle_reads_back_as_it_was_written(tmp_path: Path, tiny_encoder: Onn
     bundle = load_bundle(save(tmp_path / "b", tiny_encoder))
     assert (bundle.name, bundle.settings, bundle.card) == ("tiny", SETTINGS, "# Card")
     assert bundle.encoder.digest == tiny_encoder.digest
+    assert bundle.reliability == KNOWN
     assert bundle.taxonomy == Taxonomy()
     assert isinstance(bundle.diagnoser, HeadDiagnoser)
     assert bundle.diagnoser.temperature == 1.5
@@ -51,6 +56,28 @@ def test_a_zip_is_the_same_bundle(tmp_path: Path, tiny_encoder: OnnxEncoder) -> 
     folder = save(tmp_path / "b", tiny_encoder)
     shutil.make_archive(str(tmp_path / "b"), "zip", tmp_path, "b")
     assert load_bundle(tmp_path / "b.zip").digest == load_bundle(folder).digest
+
+
+def test_what_a_bundle_says_about_itself_can_be_replaced_but_not_by_hand(
+    tmp_path: Path, tiny_encoder: OnnxEncoder
+) -> None:
+    folder = save(tmp_path / "b", tiny_encoder)
+    weights = (folder / "weights.npz").read_bytes()
+    better = {"ulcer": Reliability(310, 4, 300, 290)}
+    copy = export_bundle(folder, tmp_path / "c", reliability=better, card="# Other card")
+    assert (copy.reliability, copy.card) == (better, "# Other card")
+    assert (tmp_path / "c" / "weights.npz").read_bytes() == weights
+    shutil.copy(tmp_path / "c" / "reliability.json", folder / "reliability.json")
+    with pytest.raises(BundleError, match=r"reliability.json is missing or was changed"):
+        load_bundle(folder)
+
+
+def test_files_that_no_digest_covers_are_not_believed(tmp_path: Path, tiny_encoder: OnnxEncoder) -> None:
+    folder = save(tmp_path / "b", tiny_encoder)
+    facts = json.loads((folder / "bundle.json").read_text())
+    del facts["files"]["reliability.json"]
+    (folder / "bundle.json").write_text(json.dumps(facts))
+    assert load_bundle(folder).reliability == {}
 
 
 def test_a_second_network_can_diagnose(tmp_path: Path, tiny_encoder: OnnxEncoder) -> None:

@@ -3,7 +3,15 @@
 import numpy as np
 import pytest
 
-from dice_ce.benchmark.frames import balanced_accuracy, calibration_error, confusion, roc_auc, selector_figures
+from dice_ce.benchmark.frames import (
+    balanced_accuracy,
+    calibration_error,
+    confusion,
+    measure_reliability,
+    roc_auc,
+    selector_figures,
+)
+from dice_ce.reliability import Reliability
 
 
 def test_the_selector_s_figures_by_hand() -> None:
@@ -35,6 +43,18 @@ def test_a_frame_with_several_labels_is_right_if_one_of_them_is_said() -> None:
     said = np.array([1, 2, 2])
     np.testing.assert_array_equal(confusion(said, truth, 3), [[0, 0, 1], [0, 1, 0], [0, 0, 1]])
     assert balanced_accuracy(said, truth, np.array(list("abc"))).value == pytest.approx((0 + 1 + 1) / 3)
+
+
+def test_reliability_counts_every_label_that_a_frame_shows() -> None:
+    truth = np.array([[1, 1, 0, 0], [1, 0, 0, 0], [1, 0, 0, 0], [0, 0, 1, 0], [0, 0, 1, 0]], bool)
+    said = np.array([1, 0, 2, 2, 0])
+    table = measure_reliability(said, truth, np.array(list("aabcc")), ("ulcer", "polyp", "normal", "parasite"))
+    assert table == {
+        "ulcer": Reliability(3, 2, 2, 1, (0.0, 0.5), (0.0, 1.0)),  # found in 1 of 2 frames of a, in none of b
+        "polyp": Reliability(1, 1, 1, 1),  # of one case, which says nothing about others
+        "normal": Reliability(2, 1, 2, 1, None, (0.0, 1.0)),
+        "parasite": Reliability(),
+    }
 
 
 def test_labels_that_do_not_occur_are_not_averaged() -> None:

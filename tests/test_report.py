@@ -15,6 +15,7 @@ import pytest
 from dice_ce import DISCLAIMER
 from dice_ce.converger import Verdict
 from dice_ce.pictures import encode_picture
+from dice_ce.reliability import Reliability
 from dice_ce.report import pictures_needed, render_report
 from dice_ce.report.contexts import most_worth_a_look, spread
 from dice_ce.report.markup import NEUTRAL, PALETTE, duration
@@ -154,6 +155,26 @@ def test_it_says_what_the_summary_says(usual: Summary) -> None:
     assert "About 24\u00a0s to read this report" in text
     assert "About 48\u00a0min to read the whole video" in text
     assert "Limits of this exam" not in text
+
+
+def test_each_finding_says_how_well_its_label_is_recognised(usual: Summary) -> None:
+    known = {"ulcer": Reliability(310, 4, 30, 3), "polyp": Reliability(100, 5, 100, 80)}
+    text = render_report(replace(usual, reliability=known), dot)
+    ulcer, polyp, erosion = re.findall(r'<p class="reliability (.*?)</p>', text)
+    assert ulcer == (
+        'doubted"><strong>Ulcer: hardly recognised on unseen cases</strong> '
+        "<span>found in 1\u00a0% of 310 frames of 4 cases; when said, right in 10\u00a0% of 30 frames</span>"
+    )
+    assert polyp.startswith('trusted"><strong>Polyp: well recognised on unseen cases</strong>')
+    assert erosion.startswith('doubted"><strong>Erosion: not measured on unseen cases</strong>')
+
+
+def test_labels_without_findings_say_it_too(usual: Summary) -> None:
+    text = render_report(replace(usual, items=(), reliability={"parasite": Reliability(9, 3, 1, 1)}), dot)
+    rows = re.findall(r'<tr><th scope="row">(\w.*?)</th><td>(.*? .*?)</td><td>', text)
+    assert [label.lower() for label, _ in rows] == list(usual.taxonomy.labels)
+    assert dict(rows)["Parasite"] == "hardly recognised"
+    assert dict(rows)["Ulcer"] == "not measured"
 
 
 def test_damage_and_warnings_are_named(usual: Summary) -> None:

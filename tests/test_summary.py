@@ -11,8 +11,11 @@ import pytest
 from dice_ce import DISCLAIMER
 from dice_ce.clock import ClockOptions
 from dice_ce.converger import ConvergerConfig, converge
+from dice_ce.describe import summary_table
 from dice_ce.errors import InputError
 from dice_ce.exam import Exam, open_exam
+from dice_ce.outputs import findings_csv
+from dice_ce.reliability import Reliability
 from dice_ce.selector import select
 from dice_ce.store import ExtractionReport, Features
 from dice_ce.summary import SCHEMA_FILE, Summary, assemble
@@ -42,7 +45,8 @@ def example(exam: Exam) -> Summary:
     p = np.float32([[0.8, 0.1, 0.1]] * 3 + [[0.1, 0.8, 0.1]] + [[0.0, 0.1, 0.9]] * 2 + [[0.4, 0.35, 0.25]] * 2)
     contexts = [Context(0, 0, np.arange(4)), Context(0, 1, np.arange(4, 6)), Context(1, 0, np.arange(6, 8))]
     judgments = converge(contexts, p, 2, ConvergerConfig(0.3, 0.5))
-    return assemble(exam, features, score, candidates, p, judgments, LABELS, PROVENANCE)
+    known = {"ulcer": Reliability(310, 4, 12, 3, (0.0, 0.02), (0.1, 0.5)), "polyp": Reliability(0, 0, 7, 0)}
+    return assemble(exam, features, score, candidates, p, judgments, LABELS, PROVENANCE, known)
 
 
 def test_kept_contexts_become_items_and_dropped_ones_stay_beside_them(exam: Exam) -> None:
@@ -93,6 +97,8 @@ def test_the_contract_is_that_of_the_schema(exam: Exam) -> None:
         lambda c: c["items"][0].update(confidence=1.5),
         lambda c: c["items"][0].update(verdict="normal"),
         lambda c: c["exam"].update(path="/home/somebody"),
+        lambda c: c["reliability"]["ulcer"].update(grade="superb"),
+        lambda c: c["reliability"]["ulcer"].pop("cases"),
     ):
         spoiled = json.loads(example(exam).to_json())
         spoil(spoiled)
@@ -104,6 +110,20 @@ def test_a_summary_reads_back_as_it_was_written(exam: Exam) -> None:
     summary = example(exam)
     assert Summary.from_json(summary.to_json()) == summary
     assert Summary.from_json(summary.to_json()).to_json() == example(exam).to_json()
+
+
+def test_every_label_says_how_well_it_is_recognised(exam: Exam) -> None:
+    summary = example(exam)
+    told = json.loads(summary.to_json())["reliability"]
+    assert {label: row["grade"] for label, row in told.items()} == {
+        "ulcer": "hardly recognised",
+        "polyp": "not measured",
+        "normal": "not measured",
+    }
+    assert (told["ulcer"]["recall"], told["ulcer"]["precision"]) == (0.0097, 0.25)
+    assert (told["normal"]["recall"], told["normal"]["precision"]) == (None, None)
+    assert "keyframe 1; hardly recognised" in summary_table(summary)
+    assert findings_csv(summary).splitlines()[1].endswith(",hardly recognised")
 
 
 @pytest.mark.parametrize("text", ["", "{}", "[]", '{"schema": "other/1"}'])

@@ -235,6 +235,11 @@ def test_training_writes_a_bundle_that_predicts(tmp_path: Path, trained: Path) -
     assert "## Single frames, test cases" in bundle.card
     assert "| ulcer | tiny 32 (4) | tiny 8 (1) | tiny 8 (1) |" in bundle.card
     assert "curves.svg" in bundle.card
+    assert list(bundle.reliability) == list(VIDEOCAP_12)
+    ulcer = bundle.reliability["ulcer"]
+    assert (ulcer.frames, ulcer.cases, ulcer.grade) == (8, 1, "too few cases to tell")
+    assert bundle.reliability["polyp"].grade == "not measured"
+    assert f"| ulcer | 8 (1) | {ulcer.recall:.2f} | {ulcer.called} | " in bundle.card
     assert (out / "training.csv").read_text().startswith("part,epoch,training_loss,validation_loss\nselector,0,")
     (tmp_path / "new" / "deep").mkdir(parents=True)
     chance = np.random.default_rng(9)

@@ -11,17 +11,23 @@ or one step at a time:
         features = dice_ce.extract(exam, bundle.encoder)
         summary = dice_ce.summarize(exam, bundle=bundle)
 
-Names are imported when they are first used, so that importing the package costs nothing.
+Names are imported when they are first used, so that importing the package costs nothing. All it does is tell packages
+that would report to their makers not to.
 """
 
 from __future__ import annotations
 
 import importlib
+import os
 from typing import TYPE_CHECKING, Any
 
 __version__ = "0.1.0"
 
 DISCLAIMER = "Research software, not a medical device: not for diagnosis or treatment."
+
+# They look when they are imported, so this must come first: see docs/explanation/privacy.md.
+os.environ["ORT_DISABLE_TELEMETRY"] = "1"
+os.environ["HF_HUB_DISABLE_TELEMETRY"] = "1"
 
 if TYPE_CHECKING:
     from dice_ce.bundle import Bundle, Settings, load_bundle

@@ -5,6 +5,7 @@
     encoder.onnx     optional: the frozen encoder, if it is not one of the registered ones
     diagnoser.onnx   optional: a second network that sees candidate frames only, as in the paper
     baselines.json   optional: settings of the baselines, tuned on the same exams
+    reliability.json optional: how well each label is recognised on validation cases
     MODEL_CARD.md    what it was trained on, how well it works, where it fails
 
 Every file is checked against its digest, and loading executes no pickled code.
@@ -30,6 +31,7 @@ from dice_ce.encoder import ENCODERS, Encoder, OnnxEncoder, load_encoder
 from dice_ce.errors import BundleError
 from dice_ce.files import write_atomically
 from dice_ce.prior import PriorConfig
+from dice_ce.reliability import Table, read_table, table_facts
 from dice_ce.selector import Head, score_vectors
 from dice_ce.taxonomy import Taxonomy
 from dice_ce.tokens import TokenConfig
@@ -38,6 +40,7 @@ from dice_ce.weaver import WeaverConfig
 FORMAT = "dice-ce/bundle/1"
 SHIPPED = Path(__file__).parent / "bundles"
 BASELINES = "baselines.json"
+RELIABILITY = "reliability.json"
 SETTINGS_HEADING = "## Settings"
 """Of the last section of a card, written by tuning."""
 DEFAULT_BUNDLE = "default"
@@ -90,6 +93,8 @@ class Bundle:
     card: str
     baselines: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
     """Settings of the baselines and of variants of DiCE, tuned beside it on the same exams and in as many trials."""
+    reliability: Table = field(default_factory=dict)
+    """How well labels are recognised on validation cases; empty where that was not measured."""
 
     @property
     def looks_at_features(self) -> bool:
@@ -141,7 +146,7 @@ def load_bundle(spec: str | Path | None = None) -> Bundle:
         for name, digest in facts["files"].items():
             if hashlib.sha256(files.get(name, b"")).hexdigest() != digest:
                 raise BundleError(f"{path}: {name} is missing or was changed (digest differs); get the bundle again")
-        return _build(facts, files, path)
+        return _build(facts, {name: files[name] for name in facts["files"]}, path, files["bundle.json"])
     except (KeyError, TypeError, ValueError) as error:
         raise BundleError(f"{path}: bundle.json is damaged ({type(error).__name__}: {error}); get it again") from error
 
@@ -167,7 +172,8 @@ def _read_files(path: Path) -> dict[str, bytes]:
     return files
 
 
-def _build(facts: Mapping[str, Any], files: Mapping[str, bytes], path: Path) -> Bundle:
+def _build(facts: Mapping[str, Any], files: Mapping[str, bytes], path: Path, stated: bytes) -> Bundle:
+    """Put a bundle together from the files that its digests cover."""
     with np.load(io.BytesIO(files["weights.npz"]), allow_pickle=False) as stored:
         arrays = {name: stored[name].astype(np.float32) for name in stored.files}
     taxonomy = Taxonomy(facts["taxonomy"]["name"], tuple(facts["taxonomy"]["labels"]))
@@ -184,7 +190,7 @@ def _build(facts: Mapping[str, Any], files: Mapping[str, bytes], path: Path) -> 
         raise BundleError(f"{path}: the diagnoser has {outputs} outputs for {len(taxonomy)} labels; export it again")
     return Bundle(
         name=facts["name"],
-        digest=hashlib.sha256(files["bundle.json"]).hexdigest(),
+        digest=hashlib.sha256(stated).hexdigest(),
         taxonomy=taxonomy,
         encoder=encoder,
         selector=Head.from_arrays(arrays, "selector"),
@@ -192,6 +198,7 @@ def _build(facts: Mapping[str, Any], files: Mapping[str, bytes], path: Path) -> 
         settings=Settings.of(facts["settings"]),
         card=files.get("MODEL_CARD.md", b"").decode(),
         baselines=json.loads(files.get(BASELINES, b"{}")),
+        reliability=read_table(json.loads(files.get(RELIABILITY, b"{}"))),
     )
 
 
@@ -219,6 +226,7 @@ def save_bundle(
     temperature: float,
     settings: Settings,
     card: str,
+    reliability: Table | None = None,
     attachments: Mapping[str, bytes] | None = None,
 ) -> None:
     """Write a bundle, bundle.json last. Encoders that are not registered go into it as ONNX files.
@@ -226,6 +234,8 @@ def save_bundle(
     Attachments are what the card refers to, such as the training log and its curves.
     """
     files = {"MODEL_CARD.md": card.encode(), **(attachments or {})}
+    if reliability:
+        files[RELIABILITY] = _as_json(table_facts(reliability))
     heads = selector.arrays("selector")
     diagnoser_facts: dict[str, Any] = {"temperature": temperature}
     if isinstance(diagnoser, Head):
@@ -275,8 +285,12 @@ def export_bundle(
     settings: Settings | None = None,
     baselines: Mapping[str, Mapping[str, Any]] | None = None,
     note: str = "",
+    reliability: Table | None = None,
+    card: str | None = None,
 ) -> Bundle:
     """Copy a bundle to a folder, or to a zip if the name says so; with tuned settings, and a note on them in the card.
+
+    `reliability` and `card` replace what the bundle says about itself; its weights stay as they are.
 
     The copy is loaded back before it counts. The same bundle always gives the same bytes.
     """
@@ -286,10 +300,14 @@ def export_bundle(
     files = {name: files[name] for name in facts["files"]}
     if settings is not None:
         facts["settings"] = asdict(settings)
-        card = bundle.card.partition(SETTINGS_HEADING)[0].rstrip()
-        files["MODEL_CARD.md"] = f"{card}\n\n{SETTINGS_HEADING}\n\n{note.strip()}\n".encode()
+        before = (card or bundle.card).partition(SETTINGS_HEADING)[0].rstrip()
+        card = f"{before}\n\n{SETTINGS_HEADING}\n\n{note.strip()}\n"
         files[BASELINES] = _as_json(baselines or {})
-        facts["files"] = {name: hashlib.sha256(content).hexdigest() for name, content in sorted(files.items())}
+    if reliability is not None:
+        files[RELIABILITY] = _as_json(table_facts(reliability))
+    if card is not None:
+        files["MODEL_CARD.md"] = card.encode()
+    facts["files"] = {name: hashlib.sha256(content).hexdigest() for name, content in sorted(files.items())}
     files["bundle.json"] = _as_json(facts)
     if target.suffix == ".zip":
         buffer = io.BytesIO()

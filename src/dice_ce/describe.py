@@ -144,6 +144,7 @@ def summary_table(summary: Summary) -> str:
             f"  {number:>3}  {hms(item.keyframe.seconds)}{clock}  {item.label:<32} {100 * item.confidence:3.0f} %  "
             f"{len(item.support):>4} frames, keyframe {item.keyframe.frame}"
             + (f" ({item.keyframe.file})" if item.keyframe.file else "")
+            + f"; {summary.reliability_of(item.label).grade}"
         )
     return "\n".join([*lines, *(f"  warning: {warning}" for warning in summary.exam["warnings"])])
 

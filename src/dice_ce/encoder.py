@@ -21,6 +21,7 @@ import numpy.typing as npt
 
 from dice_ce.errors import EncoderError
 from dice_ce.files import write_atomically
+from dice_ce.runtime import start_session
 
 BATCH_TOLERANCE = 1e-4
 """Largest difference, relative to the feature's norm, that another batch size may make."""
@@ -98,7 +99,7 @@ class OnnxEncoder:
     @classmethod
     def from_bytes(cls, content: bytes, origin: str, *, threads: int = 1) -> OnnxEncoder:
         """Load what was read already; `origin` names it in errors."""
-        session = _start_session(content, origin, threads)
+        session = _load_model(content, origin, threads)
         facts = session.get_modelmeta().custom_metadata_map
         size, dim = _check_contract(session, origin)
         resize = facts.get("dice_ce.resize", "area")
@@ -123,17 +124,9 @@ class OnnxEncoder:
         return np.asarray(features, np.float32)
 
 
-def _start_session(content: bytes, path: str, threads: int) -> Any:
-    import onnxruntime
-
-    options = onnxruntime.SessionOptions()
-    options.intra_op_num_threads = threads
-    options.inter_op_num_threads = 1
-    options.log_severity_level = 3
-    # Spinning threads take the cores away from the decoder: 13 % of the throughput.
-    options.add_session_config_entry("session.intra_op.allow_spinning", "0")
+def _load_model(content: bytes, path: str, threads: int) -> Any:
     try:
-        return onnxruntime.InferenceSession(content, options, providers=["CPUExecutionProvider"])
+        return start_session(content, threads)
     except Exception as error:  # onnxruntime's exception classes share no base but Exception
         reason = str(error).splitlines()[0]
         raise EncoderError(f"{path}: not a usable ONNX model ({reason}); export it again") from error

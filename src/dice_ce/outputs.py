@@ -31,6 +31,7 @@ COLUMNS = (
     "last_seconds",
     "supporting_frames",
     "keyframe",
+    "reliability",
 )
 
 
@@ -101,6 +102,7 @@ def findings_csv(summary: Summary) -> str:
                 item.last_seconds,
                 len(item.support),
                 f"keyframes/{keyframe_name(number, item)}",
+                summary.reliability_of(item.label).grade,
             ]
         )
     return buffer.getvalue()

@@ -88,6 +88,7 @@ def summarize(
         judgments,
         bundle.taxonomy,
         provenance(exam, bundle, settings, without, gate, command),
+        bundle.reliability,
     )
 
 

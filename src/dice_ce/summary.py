@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -21,6 +21,7 @@ from dice_ce.exam import Exam
 from dice_ce.files import write_atomically
 from dice_ce.frames import Ints
 from dice_ce.keyframes import Keyframes
+from dice_ce.reliability import NOT_MEASURED, Reliability, Table, read_table, table_facts
 from dice_ce.selector import Candidates
 from dice_ce.store import Features
 from dice_ce.taxonomy import Taxonomy
@@ -86,6 +87,12 @@ class Summary:
     """Selector scores over the exam, binned, for drawing."""
     provenance: dict[str, Any]
     """Digests and settings: what to repeat to get the same summary."""
+    reliability: Table = field(default_factory=dict)
+    """How well the bundle recognises each label, by its own validation; labels without an entry were not measured."""
+
+    def reliability_of(self, label: str) -> Reliability:
+        """Return how well a label is recognised."""
+        return self.reliability.get(label, NOT_MEASURED)
 
     def to_json(self) -> str:
         """Write the contract; the same summary gives the same bytes."""
@@ -94,6 +101,7 @@ class Summary:
             "disclaimer": DISCLAIMER,
             "exam": self.exam,
             "taxonomy": {"name": self.taxonomy.name, "labels": list(self.taxonomy.labels)},
+            "reliability": table_facts(self.reliability),
             "counts": self.counts,
             "items": [asdict(item) for item in self.items],
             "dropped": [asdict(item) for item in self.dropped],
@@ -117,6 +125,7 @@ class Summary:
                 dropped=tuple(_item(item) for item in content["dropped"]),
                 activity=content["activity"],
                 provenance=content["provenance"],
+                reliability=read_table(content.get("reliability", {})),
             )
         except (KeyError, TypeError, ValueError) as error:
             raise InputError(f"summary: not a summary file ({type(error).__name__}: {error}); make it again") from error
@@ -141,6 +150,7 @@ def assemble(
     judgments: Sequence[Judgment],
     taxonomy: Taxonomy,
     provenance: dict[str, Any],
+    reliability: Table | None = None,
 ) -> Summary:
     """Put the summary together, items in the order of their keyframes (eq. 12)."""
     keyframes = Keyframes(candidates)
@@ -172,6 +182,7 @@ def assemble(
         dropped=tuple(item for item in items if item.verdict != "kept"),
         activity=_activity(exam, features, score, candidates),
         provenance=provenance,
+        reliability={label: (reliability or {}).get(label, NOT_MEASURED) for label in taxonomy.labels},
     )
 
 

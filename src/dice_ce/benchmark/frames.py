@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
 import numpy.typing as npt
 
-from .significance import interval, resample
+from dice_ce.reliability import DIGITS, Reliability
+
+from .significance import interval, resample, resampled_quotients
 
 Floats = npt.NDArray[np.floating]
 Bools = npt.NDArray[np.bool_]
@@ -87,6 +90,31 @@ def confusion(said: Ints, truth: Bools, labels: int) -> Ints:
     table = np.zeros((labels, labels), np.int64)
     np.add.at(table, (told, said), 1)
     return table
+
+
+def measure_reliability(
+    said: Ints, truth: Bools, cases: npt.NDArray[np.str_], labels: Sequence[str]
+) -> dict[str, Reliability]:
+    """Count for every label what was found and what was called so; a frame that shows several counts for each."""
+    table = {}
+    for column, label in enumerate(labels):
+        shows, called = truth[:, column], said == column
+        table[label] = Reliability(
+            frames=int(shows.sum()),
+            cases=len(np.unique(cases[shows])),
+            called=int(called.sum()),
+            right=int((shows & called).sum()),
+            recall_interval=_interval_over_cases(called[shows], cases[shows]),
+            precision_interval=_interval_over_cases(shows[called], cases[called]),
+        )
+    return table
+
+
+def _interval_over_cases(hits: Bools, cases: npt.NDArray[np.str_]) -> tuple[float, float] | None:
+    names, of_case, total = np.unique(cases, return_inverse=True, return_counts=True)
+    right = np.bincount(of_case, weights=hits, minlength=len(names)).astype(np.float64)
+    low, high = interval(resampled_quotients(resample(names.tolist(), RESAMPLES), right, total.astype(np.float64)))
+    return None if math.isnan(low) else (round(low, DIGITS), round(high, DIGITS))
 
 
 def balanced_accuracy(said: Ints, truth: Bools, cases: npt.NDArray[np.str_]) -> Figure:

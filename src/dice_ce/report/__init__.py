@@ -11,7 +11,7 @@ from dice_ce.summary import Summary
 
 from .contexts import dropped_section, findings_section
 from .markup import Material, Picture, palette_css
-from .overview import exam_section, provenance_section
+from .overview import exam_section, provenance_section, reliability_section
 from .timeline import timeline_section
 
 __all__ = ["Picture", "pictures_needed", "render_report"]
@@ -77,6 +77,7 @@ def render_report(summary: Summary, picture: Picture) -> str:
         timeline_section(summary, material),
         findings_section(summary, material),
         dropped_section(summary, material),
+        reliability_section(summary),
         provenance_section(summary),
     )
     return _PAGE.format(

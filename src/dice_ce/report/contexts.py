@@ -6,9 +6,10 @@ from collections.abc import Sequence
 from html import escape
 
 from dice_ce.clock import hms
+from dice_ce.reliability import Reliability
 from dice_ce.summary import Frame, Summary, SummaryItem
 
-from .markup import Material, anchor, duration, number, percent, plural, title
+from .markup import Material, anchor, duration, grade_class, number, percent, plural, title
 
 KEYFRAME_SIZE, THUMBNAIL_SIZE, DROPPED_SIZE = 420, 112, 160
 MOST_SUPPORT, MOST_DISSENT = 12, 6
@@ -27,7 +28,10 @@ GROUPS = (
 
 def findings_section(summary: Summary, material: Material) -> str:
     """List the findings in exam order."""
-    cards = "".join(_finding(item, rank, material) for rank, item in enumerate(summary.items, start=1))
+    cards = "".join(
+        _finding(item, rank, summary.reliability_of(item.label), material)
+        for rank, item in enumerate(summary.items, start=1)
+    )
     heading = plural(len(summary.items), "finding") if summary.items else "No findings"
     return f"""<section class="findings" aria-labelledby="findings-title">
 <h2 id="findings-title">{heading}</h2>
@@ -58,7 +62,7 @@ def spread(frames: Sequence[Frame], most: int, always: Frame | None = None) -> l
     return [ordered[i] for i in chosen]
 
 
-def _finding(item: SummaryItem, rank: int, material: Material) -> str:
+def _finding(item: SummaryItem, rank: int, reliability: Reliability, material: Material) -> str:
     alt = f"Keyframe of {item.label} at {material.time(item.keyframe.seconds)}"
     return f"""<li id="{anchor(item)}" class="context finding {material.colour(item.label)}" tabindex="0"
  data-seconds="{item.keyframe.seconds:g}" aria-labelledby="{anchor(item)}-title">
@@ -68,6 +72,7 @@ def _finding(item: SummaryItem, rank: int, material: Material) -> str:
 <h3 id="{anchor(item)}-title"><span class="rank">{rank}</span> {material.glyph(item.label)} {title(item.label)}</h3>
 <p class="when"><time>{material.time(item.keyframe.seconds)}</time> <span>{_name(item.keyframe)}</span></p>
 {_numbers(item, material)}
+{_caution(item.label, reliability)}
 <p class="reason">{escape(item.reason)}</p>
 </div>
 {_evidence(item, material)}
@@ -90,6 +95,15 @@ def _numbers(item: SummaryItem, material: Material) -> str:
     )
     return (
         '<dl class="facts">' + "".join(f"<div><dt>{name}</dt><dd>{value}</dd></div>" for name, value in facts) + "</dl>"
+    )
+
+
+def _caution(label: str, reliability: Reliability) -> str:
+    """Say beside the confidence what it is worth."""
+    grade = reliability.grade
+    return (
+        f'<p class="reliability {grade_class(grade)}"><strong>{title(label)}: {grade} on unseen cases</strong> '
+        f"<span>{reliability.explain()}</span></p>"
     )
 
 

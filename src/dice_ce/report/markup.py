@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from html import escape
 
 from dice_ce.clock import hms
+from dice_ce.reliability import Grade
 from dice_ce.summary import SummaryItem
 from dice_ce.taxonomy import Taxonomy
 
@@ -94,6 +95,11 @@ def title(label: str) -> str:
 def anchor(item: SummaryItem) -> str:
     """Name of the context inside the page."""
     return "context-" + re.sub(r"[^A-Za-z0-9.-]", "_", item.id)
+
+
+def grade_class(grade: Grade) -> str:
+    """CSS class of how well a label is recognised: what is not at least fair is set off."""
+    return "trusted" if grade in ("well recognised", "fairly recognised") else "doubted"
 
 
 def percent(share: float) -> str:

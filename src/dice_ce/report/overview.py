@@ -7,9 +7,10 @@ from collections.abc import Iterator
 from html import escape
 from typing import Any
 
+from dice_ce.reliability import LEAST, LEAST_CASES
 from dice_ce.summary import Summary
 
-from .markup import Material, duration, number, plural
+from .markup import Material, duration, number, percent, plural, title
 
 SECONDS_PER_FINDING, SECONDS_PER_DROPPED = 6, 2
 VIDEO_FRAMES_PER_SECOND = 10
@@ -90,6 +91,27 @@ def _reading(summary: Summary) -> str:
 <ol class="funnel" aria-label="From the exam to the findings">
 {funnel}</ol>
 </div>"""
+
+
+def reliability_section(summary: Summary) -> str:
+    """Tell for every label how well it is recognised: what is hardly recognised may be there without being found."""
+    rows = "".join(
+        f'<tr><th scope="row">{title(label)}</th><td>{row.grade}</td><td>{row.explain()}</td></tr>\n'
+        for label, row in ((label, summary.reliability_of(label)) for label in summary.taxonomy.labels)
+    )
+    cuts = ", ".join(f"{percent(least)} {grade}" for grade, least in LEAST.items())
+    return f"""<section class="reliabilities" aria-labelledby="reliabilities-title">
+<h2 id="reliabilities-title">How well each label is recognised</h2>
+<p class="lead">Single frames of real cases that the model was not trained on. A label that is hardly recognised may
+well be in this exam without being among the findings.</p>
+<table>
+<thead><tr><th scope="col">Label</th><th scope="col">On unseen cases</th><th scope="col">Measured</th></tr></thead>
+<tbody>
+{rows}</tbody>
+</table>
+<p class="note">By the weaker of the two figures: from {cuts}; below, hardly recognised. A good grade takes
+{LEAST_CASES} cases.</p>
+</section>"""
 
 
 def provenance_section(summary: Summary) -> str:

@@ -14,6 +14,7 @@ from dice_ce.datasets.csvfile import table_text
 from dice_ce.datasets.splits import SPLITS
 from dice_ce.encoder import Encoder
 from dice_ce.errors import require
+from dice_ce.reliability import LEAST, LEAST_CASES, Table
 from dice_ce.taxonomy import Taxonomy
 from dice_ce.training.data import TrainingData
 from dice_ce.training.heads import Trained
@@ -23,6 +24,8 @@ if TYPE_CHECKING:
     from dice_ce.training.run import Figures
 
 LOG, CURVES = "training.csv", "curves.svg"
+RELIABILITY_HEADING = "## How well each label is recognised"
+TRAINING_HEADING = "## Training\n"
 
 
 @dataclass(frozen=True, eq=False)
@@ -72,6 +75,7 @@ def write_card(
     data: TrainingData,
     parts: Mapping[str, Samples],
     figures: Mapping[str, Figures],
+    reliability: Table,
     curves: Curves,
     near: float,
 ) -> str:
@@ -87,10 +91,45 @@ def write_card(
         *_stretched(data, parts, near),
         "\n".join(_cases(parts, split) for split in ("validation", "test")),
         *(f"## Single frames, {split} cases\n\n" + figures_text(part, taxonomy) for split, part in figures.items()),
-        f"## Training\n\n![curves]({CURVES})\n\nSelector: {_course(curves.selector)}. "
+        f"{TRAINING_HEADING}\n![curves]({CURVES})\n\nSelector: {_course(curves.selector)}. "
         f"Diagnoser: {_course(curves.diagnoser)}. All epochs: {LOG}.",
     ]
-    return "\n\n".join(sections) + "\n"
+    return with_reliability("\n\n".join(sections) + "\n", reliability)
+
+
+def with_reliability(card: str, table: Table) -> str:
+    """Write the reliability of the labels into a card, in place of what it says about it."""
+    before, heading, after = card.partition(TRAINING_HEADING)
+    before = before.partition(RELIABILITY_HEADING)[0].rstrip()
+    return f"{before}\n\n{RELIABILITY_HEADING}\n\n{reliability_text(table)}\n\n{heading}{after}".rstrip() + "\n"
+
+
+def reliability_text(table: Table) -> str:
+    """Write the table that reports repeat beside their findings, and what its words mean."""
+    cuts = ", ".join(f"{least:g} {grade}" for grade, least in LEAST.items())
+    lines = [
+        "What the diagnoser says about single real frames of validation cases, which reports repeat beside every "
+        "finding. Recall: share of the frames showing a label that were called so. Precision: share of the frames "
+        "called so that show it, in this mixture of frames. A frame that shows several labels counts for each, "
+        f"although only one is said. Intervals are over cases. Grades go by the weaker of the two: from {cuts}, "
+        f"below hardly recognised; a good grade takes {LEAST_CASES} cases. Training was stopped and calibrated by the "
+        "same cases, so expect less of others.",
+        "",
+        "| label | frames (cases) | recall | called so | precision | grade |",
+        "|---|---|---|---|---|---|",
+    ]
+    lines += [
+        f"| {label} | {row.frames} ({row.cases}) | {_share(row.recall, row.recall_interval)} | {row.called} | "
+        f"{_share(row.precision, row.precision_interval)} | {row.grade} |"
+        for label, row in table.items()
+    ]
+    return "\n".join(lines)
+
+
+def _share(value: float | None, interval: tuple[float, float] | None) -> str:
+    if value is None:
+        return "–"
+    return f"{value:.2f}" + (f" [{interval[0]:.2f}, {interval[1]:.2f}]" if interval else "")
 
 
 def _stretched(data: TrainingData, parts: Mapping[str, Samples], near: float) -> list[str]:

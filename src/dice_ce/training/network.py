@@ -19,6 +19,7 @@ import numpy.typing as npt
 
 from dice_ce.errors import EncoderError, require
 from dice_ce.files import write_atomically
+from dice_ce.runtime import start_session
 
 torch = require("torch", extra="train", purpose="training")
 onnx = require("onnx", extra="train", purpose="training")
@@ -136,8 +137,6 @@ def pooled(network: Network, pool: Literal["mean", "max"]) -> Network:
 
 def frozen_session(network: Network, size: int, threads: int = 0) -> Any:
     """Return an ONNX Runtime session of the frozen part for frames of another size than the encoder's own."""
-    import onnxruntime
-
     model = onnx.ModelProto()
     model.CopyFrom(network.model)
     _set_size(model, size)
@@ -149,10 +148,7 @@ def frozen_session(network: Network, size: int, threads: int = 0) -> Any:
     output = model.graph.output[0]
     output.name = model.graph.node[-1].output[0]
     output.type.tensor_type.ClearField("shape")
-    options = onnxruntime.SessionOptions()
-    options.intra_op_num_threads = threads
-    options.add_session_config_entry("session.intra_op.allow_spinning", "0")
-    return onnxruntime.InferenceSession(model.SerializeToString(), options, providers=["CPUExecutionProvider"])
+    return start_session(model.SerializeToString(), threads)
 
 
 def _set_size(model: Any, size: int) -> None:

@@ -17,6 +17,7 @@ from dice_ce.benchmark.frames import (
     balanced_accuracy,
     calibration_error,
     confusion,
+    measure_reliability,
     selector_figures,
 )
 from dice_ce.bundle import Bundle, Settings, load_bundle, save_bundle
@@ -27,6 +28,7 @@ from dice_ce.errors import InputError
 from dice_ce.exam import Image
 from dice_ce.files import cache_root
 from dice_ce.progress import Watch
+from dice_ce.reliability import Reliability
 from dice_ce.selector import Head, score_vectors
 from dice_ce.taxonomy import Taxonomy
 from dice_ce.training.augment import Augmentation, augment
@@ -100,6 +102,7 @@ def train(
     figures = {
         split: judge(samples, selector, softmax(logits[split], temperature)) for split, samples in held_out.items()
     }
+    reliability = real_reliability(known, logits["validation"], taxonomy)
     curves = Curves(learned, told)
     save_bundle(
         out,
@@ -110,7 +113,8 @@ def train(
         diagnoser=second or told.head,
         temperature=temperature,
         settings=Settings(tau_s=TAU_S),
-        card=write_card(name, notes, encoder, taxonomy, data, parts, figures, curves, config.near),
+        card=write_card(name, notes, encoder, taxonomy, data, parts, figures, reliability, curves, config.near),
+        reliability=reliability,
         attachments=attachments(curves),
     )
     return load_bundle(out), figures
@@ -202,6 +206,13 @@ def judge(samples: Samples, selector: Head, distributions: npt.NDArray[np.float3
         calibration_error(distributions[real].max(axis=1), known.labels[real, said[real]]),
         confusion(said[real], known.labels[real], known.labels.shape[1]),
     )
+
+
+def real_reliability(known: Samples, scores: npt.NDArray[np.float32], taxonomy: Taxonomy) -> dict[str, Reliability]:
+    """Tell how well each label is recognised, on real frames only: simulated ones show nothing of patients."""
+    real = known.source != SIMULATED
+    said = scores[real].argmax(axis=1)
+    return measure_reliability(said, known.labels[real], known.case[real], taxonomy.labels)
 
 
 def _by_source(samples: Samples) -> dict[str, npt.NDArray[np.bool_]]:
