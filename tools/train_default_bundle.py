@@ -79,14 +79,15 @@ def main() -> None:
     run(["train", *data, *model, "--views", str(options.views), "--out", str(options.out)])
     if options.exams:
         log = options.work / "trials.csv"
-        tuned = ["--data", str(options.exams), "--bundle", str(options.out), "--out", str(options.out)]
-        run(["tune", *tuned, "--log", str(log)])
-        choose_settings(options.out, log, options.work)
+        tuned = options.work / "tuned"
+        exams = ["--data", str(options.exams), "--bundle", str(options.out)]
+        run(["tune", *exams, "--out", str(tuned), "--log", str(log)])
+        choose_settings(tuned, options.out, log, options.work)
 
 
-def choose_settings(bundle_folder: Path, log: Path, work: Path) -> None:
+def choose_settings(tuned: Path, out: Path, log: Path, work: Path) -> None:
     """Take the best trial on composed exams that also finds most of what simulated validation exams show."""
-    bundle = load_bundle(bundle_folder)
+    bundle = load_bundle(tuned)
     exams = []
     for seed in SEEDS["validation"]:
         video, _ = training_exam(work, seed)
@@ -110,9 +111,10 @@ def choose_settings(bundle_folder: Path, log: Path, work: Path) -> None:
                 + ", ".join(f"{name} {value}" for name, value in trial.settings.items())
                 + ". Tune on your own data."
             )
-            export_bundle(bundle_folder, bundle_folder, settings=settings, baselines=bundle.baselines, note=note)
+            export_bundle(tuned, out, settings=settings, baselines=bundle.baselines, note=note)
             print(note)
             return
+    export_bundle(tuned, out)
     print("no trial finds enough in simulated exams; the settings stay as tuned")
 
 

@@ -28,8 +28,8 @@ from dice_ce.condenser import CondenserConfig
 from dice_ce.converger import ConvergerConfig
 from dice_ce.diagnoser import HeadDiagnoser, NetworkDiagnoser
 from dice_ce.encoder import ENCODERS, Encoder, OnnxEncoder, load_encoder
-from dice_ce.errors import BundleError
-from dice_ce.files import write_atomically
+from dice_ce.errors import BundleError, UsageError
+from dice_ce.files import DAMAGED_ZIP, atomic_folder, is_same, write_atomically
 from dice_ce.prior import PriorConfig
 from dice_ce.reliability import Table, read_table, table_facts
 from dice_ce.selector import Head, score_vectors
@@ -39,8 +39,7 @@ from dice_ce.weaver import WeaverConfig
 
 FORMAT = "dice-ce/bundle/1"
 SHIPPED = Path(__file__).parent / "bundles"
-BASELINES = "baselines.json"
-RELIABILITY = "reliability.json"
+MANIFEST, BASELINES, RELIABILITY = "bundle.json", "baselines.json", "reliability.json"
 SETTINGS_HEADING = "## Settings"
 """Of the last section of a card, written by tuning."""
 DEFAULT_BUNDLE = "default"
@@ -140,14 +139,14 @@ def load_bundle(spec: str | Path | None = None) -> Bundle:
     path = _bundle_path(spec)
     files = _read_files(path)
     try:
-        facts = json.loads(files["bundle.json"])
+        facts = json.loads(files[MANIFEST])
         if facts["format"] != FORMAT:
             raise BundleError(f"{path}: bundle format '{facts['format']}' is not '{FORMAT}'; export the bundle again")
         for name, digest in facts["files"].items():
             if hashlib.sha256(files.get(name, b"")).hexdigest() != digest:
                 raise BundleError(f"{path}: {name} is missing or was changed (digest differs); get the bundle again")
-        return _build(facts, {name: files[name] for name in facts["files"]}, path, files["bundle.json"])
-    except (KeyError, TypeError, ValueError) as error:
+        return _build(facts, {name: files[name] for name in facts["files"]}, path, files[MANIFEST])
+    except (KeyError, TypeError, ValueError, RecursionError) as error:
         raise BundleError(f"{path}: bundle.json is damaged ({type(error).__name__}: {error}); get it again") from error
 
 
@@ -163,11 +162,13 @@ def _read_files(path: Path) -> dict[str, bytes]:
         else:
             with zipfile.ZipFile(path) as archive:
                 files = {Path(name).name: archive.read(name) for name in archive.namelist() if not name.endswith("/")}
-    except (OSError, zipfile.BadZipFile) as error:
+    except FileNotFoundError as error:
         raise BundleError(
             f"{path}: no such bundle; give a folder or zip with a bundle.json, or one of {', '.join(shipped_bundles())}"
         ) from error
-    if "bundle.json" not in files:
+    except (OSError, RuntimeError, *DAMAGED_ZIP) as error:
+        raise BundleError(f"{path}: not a readable bundle ({error}); get the bundle again") from error
+    if MANIFEST not in files:
         raise BundleError(f"{path}: not a bundle: there is no bundle.json in it")
     return files
 
@@ -229,7 +230,7 @@ def save_bundle(
     reliability: Table | None = None,
     attachments: Mapping[str, bytes] | None = None,
 ) -> None:
-    """Write a bundle, bundle.json last. Encoders that are not registered go into it as ONNX files.
+    """Write a bundle, whole or not at all. Encoders that are not registered go into it as ONNX files.
 
     Attachments are what the card refers to, such as the training log and its curves.
     """
@@ -249,8 +250,8 @@ def save_bundle(
     files["weights.npz"] = buffer.getvalue()
     reference = {"name": encoder.name, "digest": encoder.digest}
     if not _is_registered(encoder):
-        if not isinstance(encoder, OnnxEncoder):
-            raise BundleError(f"{encoder.name}: export it to ONNX first: dice-ce encoder export NAME --out FILE.onnx")
+        check_encoder(encoder)
+        assert isinstance(encoder, OnnxEncoder)
         files["encoder.onnx"] = encoder.content
         reference = {"file": "encoder.onnx", "digest": encoder.digest}
     facts = {
@@ -262,9 +263,24 @@ def save_bundle(
         "settings": asdict(settings),
         "files": {file: hashlib.sha256(content).hexdigest() for file, content in sorted(files.items())},
     }
-    for file, content in files.items():
-        write_atomically(folder / file, content)
-    write_atomically(folder / "bundle.json", _as_json(facts))
+    _write_folder(folder, {**files, MANIFEST: _as_json(facts)})
+
+
+def check_encoder(encoder: Encoder) -> None:
+    """Refuse an encoder that cannot go into a bundle."""
+    if not isinstance(encoder, OnnxEncoder) and encoder.name not in ENCODERS:
+        raise BundleError(f"{encoder.name}: export it to ONNX first: dice-ce encoder export NAME --out FILE.onnx")
+
+
+def _write_folder(folder: Path, files: Mapping[str, bytes]) -> None:
+    """Put the whole bundle in the place of an earlier one, of which nothing stays but what others put there."""
+    try:
+        owned = {MANIFEST, *json.loads((folder / MANIFEST).read_bytes())["files"]}
+    except (OSError, ValueError, KeyError, TypeError, RecursionError):
+        owned = {MANIFEST}
+    with atomic_folder(folder, owned) as draft:
+        for name, content in files.items():
+            write_atomically(draft / name, content)
 
 
 def _is_registered(encoder: Encoder) -> bool:
@@ -294,9 +310,10 @@ def export_bundle(
 
     The copy is loaded back before it counts. The same bundle always gives the same bytes.
     """
+    check_export(spec, target)
     bundle = load_bundle(spec)
     files = _read_files(_bundle_path(spec))
-    facts = json.loads(files.pop("bundle.json"))
+    facts = json.loads(files.pop(MANIFEST))
     files = {name: files[name] for name in facts["files"]}
     if settings is not None:
         facts["settings"] = asdict(settings)
@@ -308,7 +325,7 @@ def export_bundle(
     if card is not None:
         files["MODEL_CARD.md"] = card.encode()
     facts["files"] = {name: hashlib.sha256(content).hexdigest() for name, content in sorted(files.items())}
-    files["bundle.json"] = _as_json(facts)
+    files[MANIFEST] = _as_json(facts)
     if target.suffix == ".zip":
         buffer = io.BytesIO()
         with zipfile.ZipFile(buffer, "w", zipfile.ZIP_DEFLATED) as archive:
@@ -316,6 +333,11 @@ def export_bundle(
                 archive.writestr(zipfile.ZipInfo(name), content, zipfile.ZIP_DEFLATED)
         write_atomically(target, buffer.getvalue())
     else:
-        for name, content in files.items():
-            write_atomically(target / name, content)
+        _write_folder(target, files)
     return load_bundle(target)
+
+
+def check_export(spec: str | Path | None, target: Path) -> None:
+    """Refuse to write a bundle over the one it is made from."""
+    if is_same(_bundle_path(spec), target):
+        raise UsageError(f"--out {target}: would replace the bundle it is made from; give another name")

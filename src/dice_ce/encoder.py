@@ -19,8 +19,8 @@ from typing import Any, Literal, Protocol
 import numpy as np
 import numpy.typing as npt
 
-from dice_ce.errors import EncoderError
-from dice_ce.files import write_atomically
+from dice_ce.errors import EncoderError, UsageError
+from dice_ce.files import is_same, write_atomically
 from dice_ce.runtime import start_session
 
 BATCH_TOLERANCE = 1e-4
@@ -243,6 +243,8 @@ def count_weights(encoder: Encoder) -> int | None:
 
 def export_encoder(spec: str, target: Path) -> OnnxEncoder:
     """Write an encoder to one ONNX file, and return it as loaded back from there."""
+    if spec not in ENCODERS and is_same(Path(spec), target):
+        raise UsageError(f"--out {target}: would replace the encoder it is made from; give another name")
     encoder = load_encoder(spec)
     if isinstance(encoder, OnnxEncoder):
         write_atomically(target, encoder.content)

@@ -68,3 +68,8 @@ def require(module: str, *, extra: str, purpose: str) -> ModuleType:
             f"{purpose} needs the package '{missing.name}', which is not installed; install it with: "
             f"{install_command(extra)}"
         ) from missing
+    except ImportError as broken:  # installed, but something below it is not, such as a library of the system
+        reason = str(broken).partition("\n")[0]
+        raise MissingExtraError(
+            f"{purpose} needs the package '{module}', which cannot be loaded ({reason}); install it again"
+        ) from broken

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import itertools
+import os
 import threading
 from collections.abc import Iterable, Iterator
 from contextlib import closing
@@ -187,7 +188,7 @@ def open_exam(
     if crop is not None and (crop.x + crop.width > width or crop.y + crop.height > height):
         raise ExamError(f"{name}: the crop {','.join(map(str, crop))} does not fit pictures of {width}x{height}")
     exam = Exam(
-        id=path.resolve().stem if path.is_file() else path.resolve().name,
+        id=exam_name(path),
         digest=source.digest(),
         source=source,
         clock=resolved,
@@ -198,9 +199,19 @@ def open_exam(
     return dataclasses.replace(exam, field=_find_field(exam, samples)) if mask else exam
 
 
+def exam_name(path: Path) -> str:
+    """Name an exam after its file or folder, wherever links and dots lead."""
+    real = path.resolve()
+    name = real.stem if path.is_file() else real.name
+    if name in ("", ".", ".."):  # `/`, or a file called `...mp4`: results would land in another folder than their own
+        raise ExamError(f"{path}: has no name that results could be filed under; rename it")
+    return name
+
+
 def sidecar_beside(path: Path) -> Path:
     """Return where a clock file is looked for without being named: `exam.clock.csv` beside `exam.mp4`."""
-    return path.with_name(f"{path.stem if path.is_file() else path.name}.clock.csv")
+    named = Path(os.path.normpath(path.absolute()))  # `.` has no name; links are not followed
+    return named.parent / f"{named.stem if path.is_file() else named.name}.clock.csv"
 
 
 def _sample(source: Source, name: str) -> list[tuple[int, av.VideoFrame]]:

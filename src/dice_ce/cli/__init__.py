@@ -1,25 +1,42 @@
 """The command `dice-ce`: thin subcommands, each importing what it needs when it runs.
 
-Exit codes: 0 fine, 1 an input failed, 2 wrong usage, 130 interrupted (finished work is kept).
+Exit codes: 0 fine, 1 an input failed, 2 wrong usage, 130 interrupted (finished work is kept), 141 nobody reads the
+output any more (`| head`).
 """
 
 from __future__ import annotations
 
 import argparse
+import errno
+import os
 import sys
 from collections.abc import Sequence
 
 from dice_ce import DISCLAIMER, __version__
 from dice_ce.cli import data, exams, installation, models, scoring
+from dice_ce.cli.checks import check_before_work
 from dice_ce.errors import DiceError
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run one command and return its exit code."""
+    try:
+        try:
+            return run(arguments)
+        finally:
+            if sys.stdout is not None:
+                sys.stdout.flush()  # here, where it can still be said that it fails
+    except OSError as error:
+        return _give_up(error)
+
+
+def run(arguments: Sequence[str] | None = None) -> int:
+    """Run one command; what its own output does is another matter."""
     parser = build_parser()
     options = parser.parse_args(arguments)
     options.words = list(sys.argv[1:] if arguments is None else arguments)
     try:
+        check_before_work(options)
         code: int = options.run(options)
         return code
     except DiceError as error:
@@ -30,12 +47,27 @@ def main(arguments: Sequence[str] | None = None) -> int:
         return 130
 
 
+def _give_up(error: OSError) -> int:
+    """End without a traceback when the system refuses something, quietly if it is only that nobody reads on."""
+    for stream in (sys.stdout, sys.stderr):
+        try:
+            stream.flush()
+        except OSError:  # the interpreter would stumble over it once more at its end
+            os.dup2(os.open(os.devnull, os.O_WRONLY), stream.fileno())
+    if isinstance(error, BrokenPipeError):
+        return 141
+    is_full = error.errno in (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
+    what = error.filename or ("the output" if is_full else "the system")
+    print(f"dice-ce: error: {what}: {error.strerror or error}; check the disk and the permissions", file=sys.stderr)
+    return 1
+
+
 def build_parser() -> argparse.ArgumentParser:
     """Describe all commands; nothing heavy is imported for that."""
     parser = argparse.ArgumentParser(
         prog="dice-ce",
         description="Short, trustworthy summaries of whole capsule-endoscopy exams.",
-        epilog=f"{DISCLAIMER} Exit codes: 0 fine, 1 an input failed, 2 wrong usage, 130 interrupted.",
+        epilog=f"{DISCLAIMER} Exit codes: 0 fine, 1 an input failed, 2 wrong usage, 130 interrupted, 141 closed pipe.",
     )
     parser.add_argument("--version", action="version", version=f"dice-ce {__version__}")
     commands = parser.add_subparsers(title="commands", metavar="COMMAND", required=True)

@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from dice_ce import DISCLAIMER
+from dice_ce.cli.checks import COMPOSING, DRAWING, a_file, a_folder, a_picture, needs, writes
 from dice_ce.cli.shared import command, positive_int, print_json, shares
 from dice_ce.errors import UsageError
 
@@ -19,7 +20,9 @@ def add_commands(commands: Any) -> None:
 
     check = command(parts, "check", run_check, "look for everything that is wrong with a dataset, and sum it up")
     check.add_argument("dataset", type=Path, metavar="DIR", help="folder with exams.csv, findings.csv and the videos")
-    check.add_argument("--picture", type=Path, metavar="PNG", help="also draw the statistics (.png, .svg or .pdf)")
+    picture = a_picture(".png", ".svg", ".pdf")
+    writes(check, "--picture", picture, metavar="PNG", help="also draw the statistics (.png, .svg or .pdf)")
+    needs(check, DRAWING, when=lambda options: options.picture is not None)
 
     split = command(parts, "split", run_split, "deal the patients of a dataset into train, validation and test")
     split.add_argument("dataset", type=Path, metavar="DIR", help="folder with exams.csv; its split column is filled")
@@ -30,14 +33,13 @@ def add_commands(commands: Any) -> None:
     importer = command(parts, "import", run_import, "read a public dataset in its own layout into one table of frames")
     importer.add_argument("name", help="kvasir-capsule, capsule-vision, see-ai, galar, or pool for a folder of several")
     importer.add_argument("folder", type=Path, metavar="DIR", help="the dataset as it was downloaded")
-    importer.add_argument(
-        "--out", type=Path, metavar="CSV", help="write path, source, case, frame_number, label, split"
-    )
+    writes(importer, "--out", a_file, metavar="CSV", help="write path, source, case, frame_number, label, split")
 
     compose = command(parts, "compose", run_compose, "compose whole exams from real frames on real timelines")
     compose.add_argument("--frames", type=Path, required=True, metavar="DATA", help="folder with labelled frames")
     compose.add_argument("--timelines", type=Path, required=True, metavar="JSON", help="Galar's events.json")
-    compose.add_argument("--out", type=Path, required=True, metavar="DIR", help="dataset to write")
+    writes(compose, "--out", a_folder("composition.json"), required=True, metavar="DIR", help="dataset to write")
+    needs(compose, COMPOSING)
     compose.add_argument("--exams", type=positive_int, default=68, help="how many (default: 68)")
     compose.add_argument("--frames-per-exam", type=positive_int, default=8000, help="default: 8000")
     compose.add_argument("--shares", type=shares, default=(32, 12, 24), help="train, validation, test: 32,12,24")
@@ -65,9 +67,7 @@ def run_check(options: argparse.Namespace) -> int:
 
 def run_split(options: argparse.Namespace) -> int:
     """Fill the split column, all exams of a patient on one side."""
-    from dataclasses import replace
-
-    from dice_ce.datasets.folder import load_dataset, write_dataset
+    from dice_ce.datasets.folder import load_dataset, write_splits
     from dice_ce.datasets.splits import SPLITS, split_patients
 
     dataset = load_dataset(options.dataset)
@@ -75,8 +75,7 @@ def run_split(options: argparse.Namespace) -> int:
     if decided and not options.force:
         raise UsageError(f"{options.dataset}: {decided} exams have a split already; --force deals them again")
     splits = split_patients((row.patient_id for row in dataset.exams), options.shares, options.seed)
-    exams = [replace(row, split=splits[row.patient_id]) for row in dataset.exams]
-    write_dataset(options.dataset, exams, dataset.annotations)
+    write_splits(options.dataset, splits)
     counts = {name: sum(split == name for split in splits.values()) for name in SPLITS}
     print_json({"patients": counts}) if options.json else print(
         f"{options.dataset}: " + ", ".join(f"{count} patients in {name}" for name, count in counts.items())

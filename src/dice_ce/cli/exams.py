@@ -8,6 +8,7 @@ from fractions import Fraction
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from dice_ce.cli.checks import a_file_with_neighbours, a_folder, a_picture, writes
 from dice_ce.cli.shared import (
     add_exam_options,
     command,
@@ -16,6 +17,7 @@ from dice_ce.cli.shared import (
     for_each,
     fraction,
     open_input,
+    positive,
     positive_int,
     print_json,
     share,
@@ -32,7 +34,8 @@ def add_commands(commands: Any) -> None:
     inspect = command(commands, "inspect", run_inspect, "show what an exam is: frames, times, field of view")
     inspect.add_argument("exam", type=Path, help="video file, or folder or zip of frames")
     add_exam_options(inspect)
-    inspect.add_argument("--sheet", type=Path, metavar="PNG", help="also write a contact sheet of the exam")
+    sheet = a_picture(".png", ".jpg", ".bmp")
+    writes(inspect, "--sheet", sheet, metavar="PNG", help="also write a contact sheet of the exam")
 
     summary = command(commands, "summarize", run_summarize, "summarise exams: findings, keyframes and a report")
     summary.add_argument(
@@ -42,9 +45,8 @@ def add_commands(commands: Any) -> None:
         metavar="exam",
         help="video files, folders or zips of frames, or folders of these",
     )
-    summary.add_argument(
-        "--out", type=Path, required=True, metavar="DIR", help="each exam gets a folder of its own there"
-    )
+    writes(summary, "--out", a_folder(), required=True, metavar="DIR", help="each exam gets a folder of its own there")
+    summary.add_argument("--force", action="store_true", help="replace what is there, even the results of another exam")
     add_exam_options(summary)
     model = summary.add_argument_group("model")
     model.add_argument("--bundle", help="name of a shipped bundle, or a folder or zip (default: the shipped one)")
@@ -57,8 +59,8 @@ def add_commands(commands: Any) -> None:
     model.add_argument("--repeat-seconds", type=whole, help="time in which one label is one finding (paper: 0)")
     model.add_argument("--rival-seconds", type=whole, help="time in which one of two labels stands (paper: 0)")
     model.add_argument("--most-items", type=positive_int, help="findings to show at most, those with most evidence")
-    model.add_argument("--coarse-minutes", type=float, help="exam time per anatomical context")
-    model.add_argument("--delta-fine", type=float, help="token distance at which glimpses are of different lesions")
+    model.add_argument("--coarse-minutes", type=positive, help="exam time per anatomical context")
+    model.add_argument("--delta-fine", type=positive, help="token distance at which glimpses are of different lesions")
     model.add_argument("--weaver", choices=("ward", "kmeans"), help="how anatomical contexts are found")
     model.add_argument("--tokens", choices=("seconds", "frame_index"), help="what the temporal half of a token counts")
     model.add_argument(
@@ -87,9 +89,8 @@ def add_commands(commands: Any) -> None:
     extract.add_argument("--workers", type=positive_int, help="threads to use (default: all cores)")
 
     simulate = command(commands, "simulate", run_simulate, "render a procedural exam, to try things without data")
-    simulate.add_argument(
-        "--out", type=Path, required=True, metavar="MP4", help="video to write; its clock and truth go beside it"
-    )
+    help_text = "video to write; its clock and truth go beside it"
+    writes(simulate, "--out", a_file_with_neighbours, required=True, metavar="MP4", help=help_text)
     simulate.add_argument("--frames", type=positive_int, default=3000)
     simulate.add_argument("--size", type=positive_int, default=336, help="side in pixels (default: 336)")
     simulate.add_argument("--seed", type=int, default=0)
@@ -116,21 +117,17 @@ def run_summarize(options: argparse.Namespace) -> int:
     from dice_ce.bundle import load_bundle
     from dice_ce.describe import summary_table
     from dice_ce.gate import GateConfig
-    from dice_ce.outputs import write_outputs
+    from dice_ce.outputs import check_places, write_outputs
     from dice_ce.pipeline import summarize
     from dice_ce.progress import ProgressBar
 
     expand_folders(options)
+    check_places(options.exams, options.out, force=options.force)
     bundle = load_bundle(options.bundle)
     settings = _override(bundle.settings, options)
-    folders: list[dict[str, Any]] = []
 
     def work(path: Path) -> dict[str, Any]:
         with open_input(path, options) as exam, ProgressBar(exam.id) as bar:
-            if any(done.get("id") == exam.id for done in folders):
-                raise UsageError(
-                    f"{path}: another input is called '{exam.id}', too; summarise them into different folders"
-                )
             summary = summarize(
                 exam,
                 bundle=bundle,
@@ -140,12 +137,11 @@ def run_summarize(options: argparse.Namespace) -> int:
                 progress=bar,
                 command=command_line(options),
             )
-            folder = write_outputs(summary, exam, options.out)
+            folder = write_outputs(summary, exam, options.out, force=options.force)
         if not options.json:
             print(summary_table(summary))
             print(f"  report  {folder / 'report.html'}")
-        folders.append({"id": exam.id, "folder": str(folder), **summary.counts})
-        return folders[-1]
+        return {"id": exam.id, "folder": str(folder), **summary.counts}
 
     return for_each(options, work)
 

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import argparse
-from pathlib import Path
 from typing import Any
 
+from dice_ce.cli.checks import a_file, writes
 from dice_ce.cli.shared import command, print_json, print_table
 
 
@@ -16,7 +16,7 @@ def add_commands(commands: Any) -> None:
     command(encoders, "list", run_encoder_list, "list the registered encoders and whether they would load here")
     export = command(encoders, "export", run_encoder_export, "write an encoder to one ONNX file")
     export.add_argument("encoder", help="name, model folder or hub id")
-    export.add_argument("--out", type=Path, required=True, metavar="ONNX", help="file to write")
+    writes(export, "--out", a_file, required=True, metavar="ONNX", help="file to write")
 
     cache = commands.add_parser("cache", help="list or clear the cache", description="List or clear the cache.")
     caches = cache.add_subparsers(title="commands", metavar="COMMAND", required=True)

@@ -9,7 +9,18 @@ from pathlib import Path
 from typing import Any
 
 from dice_ce import DISCLAIMER
-from dice_ce.cli.shared import add_exam_options, command, open_input, positive_int, print_json, progress_bars
+from dice_ce.cli.checks import TRAINING, TRAINING_HEADS, a_bundle, a_bundle_folder, a_file, needs, writes
+from dice_ce.cli.shared import (
+    add_exam_options,
+    amount,
+    command,
+    open_input,
+    positive,
+    positive_int,
+    print_json,
+    progress_bars,
+    whole,
+)
 from dice_ce.errors import InputError, UsageError
 
 BUNDLE_HELP = "name of a shipped bundle, or a folder or zip (default: the shipped one)"
@@ -20,22 +31,23 @@ def add_commands(commands: Any) -> None:
     """Describe the commands of this module."""
     predict = command(commands, "predict", run_predict, "score single frames: Selector and every label")
     predict.add_argument("input", type=Path, metavar="FRAMES_DIR|VIDEO", help="folder of pictures (and below), or exam")
-    predict.add_argument("--out", type=Path, required=True, metavar="CSV", help="one row per frame, in the order given")
+    writes(predict, "--out", a_file, required=True, metavar="CSV", help="one row per frame, in the order given")
     predict.add_argument("--bundle", help=BUNDLE_HELP)
     add_exam_options(predict)
 
     train = command(commands, "train", run_train, "train Selector and diagnoser into a bundle (needs the extra train)")
     train.add_argument("--data", type=Path, nargs="+", required=True, metavar="DATA", help=DATA_HELP)
-    train.add_argument("--out", type=Path, required=True, metavar="BUNDLE", help="folder to write the bundle to")
+    writes(train, "--out", a_bundle_folder, required=True, metavar="BUNDLE", help="folder to write the bundle to")
+    needs(train, TRAINING)
     train.add_argument("--name", help="name of the bundle (default: that of the folder)")
     train.add_argument("--encoder", help="name, .onnx file, model folder or hub id (default: the shipped bundle's)")
     train.add_argument(
         "--diagnoser", choices=("head", "network"), default="head", help="head on features, or a network"
     )
-    train.add_argument("--views", type=int, default=3, help="augmented views of every picture (default: 3)")
-    train.add_argument("--near", type=float, default=2.0, help="seconds around a keyframe with its label (default: 2)")
+    train.add_argument("--views", type=whole, default=3, help="augmented views of every picture (default: 3)")
+    train.add_argument("--near", type=amount, default=2.0, help="seconds around a keyframe with its label (default: 2)")
     train.add_argument("--hidden", type=positive_int, default=256, help="hidden units of the heads (default: 256)")
-    train.add_argument("--learning-rate", type=float, default=3e-4)
+    train.add_argument("--learning-rate", type=positive, default=3e-4)
     train.add_argument("--epochs", type=positive_int, default=40)
     train.add_argument("--steps", type=positive_int, default=1400, help="of fine-tuning, with --diagnoser network")
     train.add_argument("--seed", type=int, default=0)
@@ -44,16 +56,17 @@ def add_commands(commands: Any) -> None:
     tune = command(commands, "tune", run_tune, "choose thresholds and the weaver's settings on validation exams")
     tune.add_argument("--data", type=Path, required=True, metavar="DATASET", help="folder with exams.csv")
     tune.add_argument("--bundle", help=BUNDLE_HELP)
-    tune.add_argument("--out", type=Path, metavar="BUNDLE", help="write the bundle with the chosen settings there")
+    writes(tune, "--out", a_bundle, metavar="BUNDLE", help="write the bundle with the chosen settings there")
     tune.add_argument("--split", default="validation", help="default: validation; never the test split")
     tune.add_argument("--trials", type=positive_int, default=200, help="for DiCE and each baseline (default: 200)")
     tune.add_argument("--seed", type=int, default=0)
-    tune.add_argument("--log", type=Path, metavar="CSV", help="write all trials of all methods there")
+    writes(tune, "--log", a_file, metavar="CSV", help="write all trials of all methods there")
 
     backbones = command(commands, "backbones", run_backbones, "compare encoders as the Selector's backbone")
     backbones.add_argument("--data", type=Path, nargs="+", required=True, metavar="DATA", help=DATA_HELP)
     backbones.add_argument("--encoders", nargs="+", help="default: all that would load here, and the shipped one")
-    backbones.add_argument("--out", type=Path, metavar="MD", help="also write the table there")
+    writes(backbones, "--out", a_file, metavar="MD", help="also write the table there")
+    needs(backbones, TRAINING_HEADS)
 
     bundle = commands.add_parser("bundle", help="show, check or export bundles", description="Work on model bundles.")
     bundles = bundle.add_subparsers(title="commands", metavar="COMMAND", required=True)
@@ -62,7 +75,7 @@ def add_commands(commands: Any) -> None:
     export = command(bundles, "export", run_bundle_export, "copy a bundle to a folder or a zip")
     for parser in (show, check, export):
         parser.add_argument("bundle", nargs="?", help=BUNDLE_HELP)
-    export.add_argument("--out", type=Path, required=True, metavar="DIR|ZIP", help="ends in .zip for a zip")
+    writes(export, "--out", a_bundle, required=True, metavar="DIR|ZIP", help="ends in .zip for a zip")
 
 
 def run_predict(options: argparse.Namespace) -> int:
@@ -122,7 +135,7 @@ def run_train(options: argparse.Namespace) -> int:
         diagnoser=options.diagnoser,
         steps=options.steps,
     )
-    name = options.name or options.out.name
+    name = options.name or options.out.resolve().name
     notes = read_text(options.notes) if options.notes else ""
     with progress_bars() as watch:
         bundle, figures = train(
@@ -143,12 +156,14 @@ def run_train(options: argparse.Namespace) -> int:
 
 def run_tune(options: argparse.Namespace) -> int:
     """Tune DiCE and the baselines on one split."""
-    from dice_ce.bundle import export_bundle, load_bundle
+    from dice_ce.bundle import check_export, export_bundle, load_bundle
     from dice_ce.datasets.folder import load_dataset
     from dice_ce.training.tuning import trial_facts, tune_all, tuned_note, tuned_text, write_trials
 
     if options.split == "test":
         raise UsageError("--split test: thresholds are never chosen on test exams; use the validation split")
+    if options.out:
+        check_export(options.bundle, options.out)
     bundle = load_bundle(options.bundle)
     dataset = load_dataset(options.data, bundle.taxonomy)
     if leaking := dataset.leaking_patients():

@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from dice_ce import DISCLAIMER
+from dice_ce.cli.checks import DRAWING, a_folder, needs, writes
 from dice_ce.cli.shared import command, command_line, positive_int, print_json, progress_bars
 
 if TYPE_CHECKING:
@@ -39,7 +40,9 @@ def add_commands(commands: Any) -> None:
 
     benchmark = command(commands, "benchmark", run_benchmark, "run DiCE, its ablations and all baselines on a dataset")
     benchmark.add_argument("--data", type=Path, required=True, metavar="DATASET", help="folder with exams.csv")
-    benchmark.add_argument("--out", type=Path, required=True, metavar="DIR", help="tables, pictures and predictions")
+    place = a_folder("results.md", "predictions")
+    writes(benchmark, "--out", place, required=True, metavar="DIR", help="tables, pictures and predictions")
+    needs(benchmark, DRAWING)
     benchmark.add_argument("--bundle", help="name of a shipped bundle, or a folder or zip (default: the shipped one)")
     benchmark.add_argument("--split", default="test", help="exams to score (default: test)")
     benchmark.add_argument("--methods", nargs="+", help="some methods only, for instance dice aks vilamp uniform-raw")
@@ -99,12 +102,13 @@ def _labeller(options: argparse.Namespace, taxonomy: Taxonomy) -> Iterator[tuple
 def run_benchmark(options: argparse.Namespace) -> int:
     """Run every method and write tables and pictures; what is in the cache is not computed again."""
     from dice_ce.benchmark.report import write_report
-    from dice_ce.benchmark.run import run_benchmark
+    from dice_ce.benchmark.run import choose, methods, run_benchmark
     from dice_ce.bundle import load_bundle
     from dice_ce.datasets.folder import load_dataset
 
     bundle = load_bundle(options.bundle)
     dataset = load_dataset(options.data, bundle.taxonomy).of(options.split)
+    choose(methods(bundle, is_truth_known=True), options.methods)  # before gigabytes of a diagnoser are loaded
     with progress_bars() as watch, ExitStack() as stack:
         labeller = stack.enter_context(_labeller(options, bundle.taxonomy)) if options.diagnoser else None
         results = run_benchmark(dataset, bundle, options.out, wanted=options.methods, labeller=labeller, watch=watch)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import json
+import math
 import re
 import shlex
 import sys
@@ -82,6 +83,19 @@ def _read_positive(text: str) -> int:
     return int(text)
 
 
+def _read_amount(text: str) -> float:
+    value = float(text)
+    if not math.isfinite(value) or value < 0:
+        raise ValueError(f"'{text}' is not a number of zero or more")
+    return value
+
+
+def _read_positive_amount(text: str) -> float:
+    if _read_amount(text) == 0:
+        raise ValueError(f"'{text}' is not positive")
+    return float(text)
+
+
 def _read_share(text: str) -> float:
     value = float(text)
     if not 0 <= value <= 1:
@@ -102,6 +116,8 @@ exam_time = parsed_by(_read_time)
 fraction = parsed_by(_read_rate)
 whole = parsed_by(_read_whole)
 positive_int = parsed_by(_read_positive)
+amount = parsed_by(_read_amount)
+positive = parsed_by(_read_positive_amount)
 
 
 def expand_folders(options: argparse.Namespace) -> None:

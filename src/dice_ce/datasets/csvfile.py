@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import csv
 import io
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 
 from dice_ce.errors import InputError
@@ -44,16 +44,32 @@ def read_table(path: Path, needed: Sequence[str]) -> list[tuple[int, Row]]:
 
 def _cells(lines: Sequence[str]) -> tuple[list[str], list[tuple[int, list[str]]]]:
     """Return the header in lower case, and the other lines that are not empty with their numbers."""
-    reader = csv.reader(lines, delimiter=max(",;\t", key=lines[0].count), strict=True)
+    reader = csv.reader(lines, delimiter=_delimiter(lines), strict=True)
     header = [cell.strip().casefold() for cell in next(reader)]
     rows = [(reader.line_num, [cell.strip() for cell in cells]) for cells in reader]
     return header, [(line, cells) for line, cells in rows if any(cells)]
 
 
-def table_text(header: Sequence[str], rows: Sequence[Sequence[object]]) -> str:
+def _delimiter(lines: Sequence[str]) -> str:
+    return max(",;\t", key=lines[0].count)
+
+
+def fill_column(path: Path, column: str, value: Callable[[Row], str]) -> str:
+    """Return the text of a table that `read_table` can read, with other values in one column and all else as it was."""
+    lines = read_text(path).splitlines()
+    first, *others = csv.reader(lines, delimiter=_delimiter(lines), strict=True)
+    header = [cell.strip().casefold() for cell in first]
+    place = header.index(column)
+    for cells in others:
+        if any(cell.strip() for cell in cells):
+            cells[place] = value(dict(zip(header, (cell.strip() for cell in cells), strict=True)))
+    return table_text(first, others, _delimiter(lines))
+
+
+def table_text(header: Sequence[str], rows: Sequence[Sequence[object]], delimiter: str = ",") -> str:
     """Write a CSV with plain newlines."""
     buffer = io.StringIO()
-    writer = csv.writer(buffer, lineterminator="\n")
+    writer = csv.writer(buffer, delimiter=delimiter, lineterminator="\n")
     writer.writerow(header)
     writer.writerows(rows)
     return buffer.getvalue()

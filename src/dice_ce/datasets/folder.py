@@ -14,7 +14,7 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from dice_ce.clock import ClockOptions, parse_rate, parse_time
-from dice_ce.datasets.csvfile import Row, read_table, table_text
+from dice_ce.datasets.csvfile import Row, fill_column, read_table, table_text
 from dice_ce.datasets.splits import SPLITS
 from dice_ce.datasets.tables import Annotation, Finding
 from dice_ce.errors import InputError, UsageError
@@ -147,6 +147,12 @@ def _finding(row: Row, known: Mapping[str, list[Finding]], taxonomy: Taxonomy, w
     if any(other.id == row["finding_id"] for other in known[row["exam_id"]]):
         raise InputError(f"{where}: '{row['finding_id']}' stands twice in exam '{row['exam_id']}'; number the findings")
     return Finding(row["finding_id"], seconds, label)
+
+
+def write_splits(folder: Path, splits: Mapping[str, str]) -> None:
+    """Fill the split column of exams.csv, by patient; every other cell, column and file stays as it is."""
+    table = folder / EXAMS
+    write_atomically(table, fill_column(table, "split", lambda row: splits[row["patient_id"]]).encode())
 
 
 def write_dataset(folder: Path, exams: Iterable[ExamRow], annotations: Mapping[str, Annotation]) -> None:

@@ -7,13 +7,12 @@ reads sees it by the missing ordinal.
 
 from __future__ import annotations
 
-import zipfile
 from pathlib import Path
 
 from dice_ce.errors import ExamError
 from dice_ce.readers.base import SMALLEST_SIDE, Cursor, Source, check_size
 from dice_ce.readers.folders import exams_of_folder, look_into, name_some
-from dice_ce.readers.images import index_images
+from dice_ce.readers.images import index_images, index_zip
 from dice_ce.readers.video import index_video
 
 __all__ = ["SMALLEST_SIDE", "Cursor", "Source", "check_size", "exams_of_folder", "name_some", "open_source"]
@@ -35,10 +34,7 @@ def open_source(path: Path) -> Source:
         if not magic:
             raise ExamError(f"{path}: the file is empty (0 bytes); copy or export it again")
         if magic == b"PK\x03\x04" or path.suffix.lower() == ".zip":
-            with zipfile.ZipFile(path) as archive:
-                return index_images(path, [entry.filename for entry in archive.infolist() if not entry.is_dir()])
+            return index_zip(path)
         return index_video(path)
-    except zipfile.BadZipFile as error:
-        raise ExamError(f"{path}: the zip is damaged or incomplete ({error}); copy it again") from error
     except OSError as error:
         raise ExamError(f"{path}: cannot be read ({error.strerror}); check the permissions") from error

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import hashlib
 import re
 import zipfile
@@ -16,9 +17,12 @@ import av
 import numpy as np
 
 from dice_ce.errors import ExamError
+from dice_ce.files import DAMAGED_ZIP
 from dice_ce.frames import FrameTable, Ints
 from dice_ce.readers.base import LARGEST_SIDE, NOMINAL_RATE, Cursor
 
+ENCRYPTED = 1
+"""Flag of a member of a zip."""
 LARGEST_FILE = 256 * 2**20
 """Bytes; a larger "frame" is something else, or made to exhaust the memory."""
 SUFFIXES = (".jpg", ".jpeg", ".png", ".bmp")
@@ -74,6 +78,22 @@ def is_frame_name(name: str) -> bool:
     return name.lower().endswith(SUFFIXES) and not Path(name).name.startswith(".") and "__MACOSX" not in name
 
 
+def index_zip(path: Path) -> ImageSource:
+    """List the frames in a zip; what is damaged in it besides its directory shows when they are read."""
+    try:
+        with zipfile.ZipFile(path) as archive:
+            members = [member for member in archive.infolist() if not member.is_dir()]
+    except DAMAGED_ZIP as error:
+        raise ExamError(f"{path}: the zip is damaged or incomplete ({error}); copy it again") from error
+    except OSError as error:
+        if error.errno != errno.EINVAL:
+            raise
+        raise ExamError(f"{path}: the zip is damaged or incomplete (wrong offsets); copy it again") from error
+    if members and all(member.flag_bits & ENCRYPTED for member in members):
+        raise ExamError(f"{path}: the zip is encrypted; unpack it first")
+    return index_images(path, [member.filename for member in members])
+
+
 def natural_order(name: str) -> tuple[list[tuple[int, int, str]], str]:
     """Sort key under which `frame_9` comes before `frame_10`."""
     parts = re.split(r"(\d+)", name.casefold())
@@ -104,11 +124,17 @@ class ImageCursor:
             except OSError as error:
                 raise ExamError(f"{path}: cannot be read ({error.strerror}); check the permissions") from error
         try:
-            return self._archive.read(name) if self._archive.getinfo(name).file_size <= LARGEST_FILE else b""
-        except zipfile.BadZipFile:
+            member = self._archive.getinfo(name)
+            is_readable = member.file_size <= LARGEST_FILE and not member.flag_bits & ENCRYPTED
+            return self._archive.read(member) if is_readable else b""
+        except DAMAGED_ZIP:
             return b""
-        except RuntimeError as error:  # what zipfile raises for encrypted members
-            raise ExamError(f"{self._source.path}: the zip is encrypted; unpack it first") from error
+        except OSError as error:
+            if error.errno == errno.EINVAL:  # an offset that leads nowhere
+                return b""
+            raise ExamError(
+                f"{self._source.path}: cannot be read ({error.strerror}); check the disk and the permissions"
+            ) from error
 
     def close(self) -> None:
         """Give the file handle back."""

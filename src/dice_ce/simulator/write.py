@@ -15,6 +15,7 @@ import numpy as np
 from av.video.stream import VideoStream
 from numpy.typing import NDArray
 
+from dice_ce.errors import UsageError
 from dice_ce.files import atomic_file
 from dice_ce.lettering import text_pixels
 
@@ -71,16 +72,17 @@ def simulate(
     clock, findings_file, truth_file = (
         video.with_name(f"{video.stem}.{kind}.csv") for kind in ("clock", "findings", "truth")
     )
+    _check_place(truth_file, (video, clock, findings_file))
     script = ExamScript(frames=frames, seed=seed, exam_fps=float(exam_fps))
     motion = capsule_path(script)
     chance = np.random.default_rng([seed, 7])
     labels = wanted_labels(lesions, frames, chance)
     truths: list[FrameTruth] = []
     with (
+        atomic_file(video) as video_draft,  # published last, the truth first
         atomic_file(clock) as clock_draft,
         atomic_file(findings_file) as findings_draft,
         atomic_file(truth_file) as truth_draft,
-        atomic_file(video) as video_draft,
     ):
         _write_clock(clock_draft, frames, exam_fps)
         scene = build_scene(size, seed, field)
@@ -102,6 +104,13 @@ def simulate(
         findings_draft.write(findings_csv(findings).encode())
         truth_draft.write(truth_csv(truths, findings).encode())
     return SimulatedExam(video, clock, script, motion, findings, findings_file, truth_file)
+
+
+def _check_place(truth: Path, others: Sequence[Path]) -> None:
+    """Refuse to replace a real exam, or its clock or findings; a simulated one has its truth beside it."""
+    existing = [path for path in others if path.is_file()]
+    if existing and not truth.is_file():
+        raise UsageError(f"{existing[0]}: is there already and was not simulated (no {truth.name}); give another name")
 
 
 def exam_seconds(frame: int, exam_fps: float | Fraction) -> Fraction:

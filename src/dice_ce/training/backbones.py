@@ -34,6 +34,7 @@ def compare_backbones(
     """Train a Selector on every encoder, with the threshold chosen on validation cases, and score the test cases."""
     taxonomy = Taxonomy()
     data = gather(paths, taxonomy.labels)
+    data.check_splits(*SPLITS)
     config = TrainConfig(views=0)
     for encoder in encoders:
         train, validation, test = (samples_of_split(data, split, encoder, taxonomy, config, watch) for split in SPLITS)

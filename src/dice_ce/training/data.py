@@ -33,6 +33,12 @@ class TrainingData:
             found[row.exam_id] = row
         return found
 
+    def check_splits(self, *splits: str) -> None:
+        """Refuse data without any case in one of these splits, before anything is encoded."""
+        for split in splits:
+            if not self.frames[split] and not any(row.split == split for row in self.exams.values()):
+                raise InputError(f"there is no case in the split '{split}'; needed are {', '.join(splits)}: add cases")
+
 
 def gather(paths: Sequence[Path], taxonomy_labels: Sequence[str]) -> TrainingData:
     """Read everything; refuse patients on two sides and labels that the taxonomy does not have."""

@@ -20,7 +20,7 @@ from dice_ce.benchmark.frames import (
     measure_reliability,
     selector_figures,
 )
-from dice_ce.bundle import Bundle, Settings, load_bundle, save_bundle
+from dice_ce.bundle import Bundle, Settings, check_encoder, load_bundle, save_bundle
 from dice_ce.datasets.splits import SPLITS
 from dice_ce.diagnoser import NetworkDiagnoser, softmax
 from dice_ce.encoder import Encoder, OnnxEncoder
@@ -84,11 +84,17 @@ def train(
 
     `notes` go into the card: what the data is, its licences, what to beware of.
     """
+    check_encoder(encoder)
+    if config.diagnoser == "network":
+        from dice_ce.training.second import check_trainable
+
+        check_trainable(encoder)
     data = gather(paths, taxonomy.labels)
+    data.check_splits("train", "validation")
     parts = {split: samples_of_split(data, split, encoder, taxonomy, config, watch) for split in SPLITS}
     for split in ("train", "validation"):
         if not len(parts[split]):
-            raise InputError(f"there are no frames in the split '{split}'; training needs train and validation cases")
+            raise InputError(f"no frame of the split '{split}' can be used; training needs train and validation cases")
     learned = train_selector(parts["train"], parts["validation"], config.head)
     selector = calibrate_selector(learned.head, parts["validation"])
     told = train_diagnoser(parts["train"], parts["validation"], config.head)

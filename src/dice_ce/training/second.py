@@ -25,6 +25,13 @@ FROZEN = 15
 """Convolutions that stay as they are: the first five stages of EfficientNet-Lite, which see edges and colours."""
 
 
+def check_trainable(encoder: Encoder) -> OnnxEncoder:
+    """Refuse an encoder that cannot be fine-tuned."""
+    if not isinstance(encoder, OnnxEncoder):
+        raise EncoderError(f"{encoder.name}: export it to ONNX first: dice-ce encoder export NAME --out FILE.onnx")
+    return encoder
+
+
 def train_second_network(
     samples: Samples,
     rows: Mapping[str, ExamRow],
@@ -37,8 +44,7 @@ def train_second_network(
     progress: Progress | None = None,
 ) -> OnnxEncoder:
     """Fine-tune on the pictures behind the samples; the state in `work` is taken up after an interruption."""
-    if not isinstance(encoder, OnnxEncoder):
-        raise EncoderError(f"{encoder.name}: export it to ONNX first: dice-ce encoder export NAME --out FILE.onnx")
+    encoder = check_trainable(encoder)
     known = samples.labelled()
     pictures = joined(list(_pictures(known, rows, encoder.input_size)))
     examples = make_examples(pictures, _frames(known, taxonomy), taxonomy)
