@@ -83,6 +83,8 @@ def train(
     `notes` go into the card: what the data is, its licences, what to beware of.
     """
     data = gather(paths, taxonomy.labels)
+    if config.diagnoser == "network":
+        _ = data.exams  # refuses one name for two exams before anything is encoded, not hours later
     parts = {split: samples_of_split(data, split, encoder, taxonomy, config, watch) for split in SPLITS}
     for split in ("train", "validation"):
         if not len(parts[split]):
