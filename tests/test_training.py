@@ -19,7 +19,6 @@ from dice_ce.pictures import write_picture
 from dice_ce.selector import sigmoid
 from dice_ce.taxonomy import VIDEOCAP_12, Taxonomy
 from dice_ce.training.calibration import best_temperature, calibrated_selector, fit_slope, recall_threshold
-from dice_ce.training.data import gather
 from dice_ce.training.examples import Examples
 from dice_ce.training.finetune import finetune
 from dice_ce.training.heads import HeadConfig, balanced_weights, train_diagnoser, train_selector
@@ -422,7 +421,12 @@ def test_views_of_a_frame_are_one_frame_and_names_are_not_run_together() -> None
     assert some.once().origin.tolist() == ["x", "12", "2", "10"]
 
 
-def test_exams_of_one_name_in_two_datasets_are_not_mixed(tmp_path: Path) -> None:
-    data = gather([write_exams(tmp_path / "one"), write_exams(tmp_path / "two")], VIDEOCAP_12)
-    with pytest.raises(InputError, match="the exam 'a' stands in two datasets"):
-        _ = data.exams
+def test_exams_of_one_name_in_two_datasets_are_not_mixed(
+    tmp_path: Path, cache: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    folders = [str(write_exams(tmp_path / name)) for name in ("one", "two")]
+    encoder = write_tiny_encoder(tmp_path / "tiny.onnx", size=SIZE)
+    arguments = ["train", "--data", *folders, "--encoder", str(encoder), "--out", str(tmp_path / "bundle")]
+    assert main([*arguments, "--diagnoser", "network"]) == 1
+    assert "the exam 'a' stands in two datasets" in capsys.readouterr().err
+    assert not cache.exists(), "noticed before anything was encoded"

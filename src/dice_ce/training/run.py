@@ -91,6 +91,8 @@ def train(
         check_trainable(encoder)
     data = gather(paths, taxonomy.labels)
     data.check_splits("train", "validation")
+    if config.diagnoser == "network":
+        _ = data.exams  # refuses one name for two exams before anything is encoded, not hours later
     parts = {split: samples_of_split(data, split, encoder, taxonomy, config, watch) for split in SPLITS}
     for split in ("train", "validation"):
         if not len(parts[split]):
