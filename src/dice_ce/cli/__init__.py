@@ -8,6 +8,7 @@ from __future__ import annotations
 import argparse
 import sys
 from collections.abc import Sequence
+from typing import NoReturn
 
 from dice_ce import DISCLAIMER, __version__
 from dice_ce.cli import data, exams, installation, models, scoring
@@ -30,9 +31,16 @@ def main(arguments: Sequence[str] | None = None) -> int:
         return 130
 
 
+class _Parser(argparse.ArgumentParser):
+    """Refuses in one line, like everything else here: the list of all options would hide what is wrong."""
+
+    def error(self, message: str) -> NoReturn:
+        self.exit(2, f"dice-ce: error: {message}; see {self.prog} --help\n")
+
+
 def build_parser() -> argparse.ArgumentParser:
     """Describe all commands; nothing heavy is imported for that."""
-    parser = argparse.ArgumentParser(
+    parser = _Parser(
         prog="dice-ce",
         description="Short, trustworthy summaries of whole capsule-endoscopy exams.",
         epilog=f"{DISCLAIMER} Exit codes: 0 fine, 1 an input failed, 2 wrong usage, 130 interrupted.",
