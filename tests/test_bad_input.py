@@ -264,7 +264,18 @@ def test_words_that_mean_nothing_are_wrong_usage(arguments: list[str], capfd: py
     with pytest.raises(SystemExit) as stopped:
         main(arguments)
     assert stopped.value.code == 2
-    assert "usage: dice-ce" in capfd.readouterr().err
+    err = capfd.readouterr().err
+    assert re.fullmatch(r"dice-ce: error: .+; see dice-ce( \w+)? --help\n", err), "one line, as for every other error"
+
+
+def test_a_duration_in_two_parts_is_answered_with_what_to_write(capfd: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(SystemExit) as stopped:
+        main(["summarize", "exam.mp4", "--exam-duration", "8:30", "--out", "results"])
+    assert stopped.value.code == 2
+    assert capfd.readouterr().err == (
+        "dice-ce: error: argument --exam-duration: '8:30' may be hours or minutes: write 8:30:00 for 8 h 30 min, "
+        "or 00:08:30 for 8 min 30 s; see dice-ce summarize --help\n"
+    )
 
 
 def test_a_clock_for_another_exam_is_refused(tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:

@@ -151,17 +151,17 @@ def test_a_time_in_two_parts_is_no_time_in_a_clock_file_either(tmp_path: Path) -
 
 
 @pytest.mark.parametrize(
-    ("options", "rate"),
+    ("options", "rate", "said"),
     [
-        ({"exam_duration": Fraction(510, 10**4)}, "--exam-duration 00:00:00 means 78.4"),
-        ({"exam_duration": Fraction(8 * 3600)}, "--exam-duration 08:00:00 means 0.000139"),
-        ({"exam_fps": Fraction(41)}, "--exam-fps means 41"),
-        ({"exam_fps": Fraction(1, 21)}, "--exam-fps means 0.0476"),
+        ({"exam_duration": Fraction(510, 10**4)}, "78.4", "--exam-duration 00:00:00"),
+        ({"exam_duration": Fraction(8 * 3600)}, "0.000139", "--exam-duration 08:00:00"),
+        ({"exam_fps": Fraction(41)}, "41", "--exam-fps"),
+        ({"exam_fps": Fraction(1, 21)}, "0.0476", "--exam-fps"),
     ],
 )
-def test_a_rate_that_no_capsule_has_is_questioned(options: dict[str, Any], rate: str) -> None:
+def test_a_rate_that_no_capsule_has_is_questioned(options: dict[str, Any], rate: str, said: str) -> None:
     (warning,) = resolve(ClockOptions(**options)).warnings
-    assert warning == f"{rate} frames per exam second, but capsules take 0.5 to 35: is it right?"
+    assert warning == f"{rate} frames per exam second, where capsules take 0.5 to 35: is {said} right?"
 
 
 @pytest.mark.parametrize("rate", [Fraction(1, 20), Fraction(1, 2), Fraction(35), Fraction(40)])

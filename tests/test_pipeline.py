@@ -132,7 +132,7 @@ def test_an_absurd_frame_rate_is_said_in_the_terminal_and_in_the_summary(
 ) -> None:
     command = ["summarize", str(video), "--out", str(tmp_path / "out"), "--bundle", str(bundle)]
     assert main([*command, "--exam-duration", "0:00:05"]) == 0
-    question = "--exam-duration 00:00:05 means 57.4 frames per exam second, but capsules take 0.5 to 35: is it right?"
+    question = "57.4 frames per exam second, where capsules take 0.5 to 35: is --exam-duration 00:00:05 right?"
     assert f"  warning: {question}\n" in capfd.readouterr().out
     assert json.loads((tmp_path / "out" / "exam" / "summary.json").read_text())["exam"]["warnings"] == [question]
 

@@ -193,7 +193,7 @@ def question_rate(said: str, rate: Fraction) -> tuple[str, ...]:
     """Ask back where what the user said means that the capsule took absurdly few or many frames."""
     if SLOWEST_RATE <= rate <= FASTEST_RATE:
         return ()
-    return (f"{said} means {float(rate):.3g} frames per exam second, but capsules take 0.5 to 35: is it right?",)
+    return (f"{float(rate):.3g} frames per exam second, where capsules take 0.5 to 35: is {said} right?",)
 
 
 def _clock(

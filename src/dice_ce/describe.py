@@ -136,7 +136,7 @@ def summary_table(summary: Summary) -> str:
     clock = "" if summary.exam["clock"]["is_exam_time"] else " (playback)"
     counts = summary.counts
     lines = [
-        f"{summary.exam['id']}: {counts['kept']} findings in {counts['frames']:,} frames "
+        f"{summary.exam['id']}: {counts['kept']} finding{'s' * (counts['kept'] != 1)} in {counts['frames']:,} frames "
         f"({counts['candidates']:,} candidates, {counts['contexts']:,} contexts)"
     ]
     for number, item in enumerate(summary.items, start=1):

@@ -11,6 +11,7 @@ import errno
 import os
 import sys
 from collections.abc import Sequence
+from typing import NoReturn
 
 from dice_ce import DISCLAIMER, __version__
 from dice_ce.cli import data, exams, installation, models, scoring
@@ -62,9 +63,16 @@ def _give_up(error: OSError) -> int:
     return 1
 
 
+class _Parser(argparse.ArgumentParser):
+    """Refuses in one line, like everything else here: the list of all options would hide what is wrong."""
+
+    def error(self, message: str) -> NoReturn:
+        self.exit(2, f"dice-ce: error: {message}; see {self.prog} --help\n")
+
+
 def build_parser() -> argparse.ArgumentParser:
     """Describe all commands; nothing heavy is imported for that."""
-    parser = argparse.ArgumentParser(
+    parser = _Parser(
         prog="dice-ce",
         description="Short, trustworthy summaries of whole capsule-endoscopy exams.",
         epilog=f"{DISCLAIMER} Exit codes: 0 fine, 1 an input failed, 2 wrong usage, 130 interrupted, 141 closed pipe.",

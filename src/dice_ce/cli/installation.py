@@ -25,7 +25,7 @@ def add_commands(commands: Any) -> None:
     clear.add_argument("--partial", action="store_true", help="remove only what interrupted runs left")
     clear.add_argument("--all", action="store_true", help="also remove exported encoders")
 
-    command(commands, "doctor", run_doctor, "report versions, encoders, cache and CPU threads")
+    command(commands, "doctor", run_doctor, "report versions, cache and CPU threads, and try the bundle")
 
 
 def run_encoder_list(options: argparse.Namespace) -> int:
