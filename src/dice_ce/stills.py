@@ -20,7 +20,7 @@ from dice_ce.encoder import Encoder, Resize
 from dice_ce.errors import ExamError, InputError
 from dice_ce.exam import Image, on_canvas, to_rgb
 from dice_ce.extraction import Progress, cpu_count
-from dice_ce.files import atomic_file, cache_root
+from dice_ce.files import DAMAGED_ARRAY, atomic_file, cache_root
 from dice_ce.readers.images import SUFFIXES, ImageCursor, ImageSource, natural_order
 
 CHUNK = 512
@@ -85,7 +85,7 @@ def _encode_chunk(
     stored = cache_root() / "stills" / f"{key}.npy"
     try:
         return np.asarray(np.load(stored), np.float16)
-    except (OSError, ValueError, EOFError):
+    except (OSError, *DAMAGED_ARRAY):
         pass  # not there yet, or half-written by a full disk: it is computed again
     features = np.full((len(paths), encoder.dim), np.nan, np.float16)
     rng = np.random.default_rng(int(key[:16], 16))

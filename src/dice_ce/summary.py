@@ -116,7 +116,7 @@ class Summary:
                 activity=content["activity"],
                 provenance=content["provenance"],
             )
-        except (KeyError, TypeError, ValueError) as error:
+        except (KeyError, TypeError, ValueError, AttributeError, RecursionError) as error:
             raise InputError(f"summary: not a summary file ({type(error).__name__}: {error}); make it again") from error
 
     def write(self, path: Path) -> None:

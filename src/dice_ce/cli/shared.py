@@ -14,7 +14,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from dice_ce import DISCLAIMER
-from dice_ce.errors import DiceError, UsageError
+from dice_ce.errors import DiceError, UsageError, error_line
+from dice_ce.files import printable
 
 if TYPE_CHECKING:
     from dice_ce.exam import Exam
@@ -130,7 +131,7 @@ def open_input(path: Path, options: argparse.Namespace) -> Exam:
 
 def command_line(options: argparse.Namespace) -> str:
     """Repeat the command for the provenance, with names instead of paths."""
-    words = [Path(word).name if "/" in word or "\\" in word else word for word in options.words]
+    words = [printable(Path(word).name if "/" in word or "\\" in word else word) for word in options.words]
     return shlex.join(["dice-ce", *words])
 
 
@@ -157,9 +158,9 @@ def for_each(options: argparse.Namespace, work: Callable[[Path], dict[str, Any]]
         except UsageError:
             raise
         except DiceError as error:
-            failed.append(str(path))
+            failed.append(printable(str(path)))
             results.append({"input": str(path), "error": str(error)})
-            print(f"dice-ce: error: {error}", file=sys.stderr)
+            print(f"dice-ce: error: {error_line(error)}", file=sys.stderr)
     if options.json:
         print_json({"disclaimer": DISCLAIMER, "exams": results})
     else:
