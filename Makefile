@@ -6,7 +6,7 @@ export PIP_CONSTRAINT := $(CURDIR)/constraints.txt
 # Real capsule frames, if they lie beside this folder; tests that need them are skipped otherwise.
 export DICE_CE_DATA ?= $(wildcard $(CURDIR)/../shared/data)
 
-.PHONY: demo test check lint bench bundle results constraints clean
+.PHONY: demo test check lint fuzz bench bundle results constraints clean
 
 demo: .venv/demo-installed  ## make an exam, summarise it, say where the report is
 	$(BIN)/dice-ce simulate --out demo/exam.mp4 --frames 3000
@@ -23,6 +23,9 @@ lint: .venv/dev-installed  ## style and types
 	$(BIN)/mypy
 
 check: lint test  ## everything a change must pass
+
+fuzz: .venv/dev-installed  ## give 2,000 damaged inputs to the command; takes about five minutes
+	$(BIN)/python -m tests.fuzzing --inputs 2000 --seed 0
 
 bench: .venv/dev-installed  ## measure speed and memory; takes about ten minutes
 	$(BIN)/python benchmarks/extract.py

@@ -14,10 +14,10 @@ import pytest
 from dice_ce.bundle import load_bundle
 from dice_ce.cli import build_parser, main
 from dice_ce.cli.checks import check_before_work
-from dice_ce.errors import DiceError, MissingExtraError, StoreError, require
+from dice_ce.errors import BundleError, DiceError, MissingExtraError, StoreError, require
 from dice_ce.files import atomic_file, atomic_folder, check_file, check_folder, write_atomically
 from dice_ce.outputs import OWNED
-from tests.material import moving_dots, numbered_folder, write_tiny_encoder, write_video
+from tests.material import moving_dots, numbered_folder, write_tiny_encoder, write_video, zipped
 from tests.test_docs import commands
 from tests.test_pipeline import save_colour_bundle
 from tests.test_training import write_frames
@@ -494,3 +494,155 @@ def test_output_into_a_full_disk_is_one_line(words: list[str]) -> None:
         said = process.communicate()[1].decode()
     assert process.returncode == 1
     assert said == "dice-ce: error: the output: No space left on device; check the disk and the permissions\n"
+
+
+# --- what the fuzzer found -----------------------------------------------------------------------------------------
+
+
+def spoil(path: Path, sign: bytes, offset: int, value: bytes, which: int = 1) -> None:
+    """Change a field of a zip: of the local (PK 3 4) or central (PK 1 2) header of one of its members."""
+    data, place = bytearray(path.read_bytes()), -1
+    for _ in range(which + 1):
+        place = data.index(sign, place + 1)
+    data[place + offset : place + offset + len(value)] = value
+    path.write_bytes(data)
+
+
+@pytest.mark.parametrize(
+    ("sign", "offset", "value"),
+    [
+        (b"PK\x03\x04", 0, b"\0\0"),  # no local header where the directory says
+        (b"PK\x01\x02", 10, b"\x63\0"),  # an unknown compression
+        (b"PK\x01\x02", 42, b"\xf0\xff\xff\x7f"),  # an offset far behind the end
+        (b"PK\x01\x02", 42, b"\xff\xff\xff\xff"),  # an offset that stands for a larger one, which is missing
+        (b"PK\x01\x02", 8, b"\x01"),  # encrypted, says the flag
+        (b"PK\x01\x02", 8, b"\x20"),  # a patch of something else
+        (b"PK\x01\x02", 10, b"\x08\0"),  # compressed, but it is not
+        (b"PK\x01\x02", 10, b"\x0e\0"),  # in another way
+        (b"PK\x01\x02", 24, b"\xff\xff\xff\x7f"),  # absurdly large
+    ],
+)
+def test_a_damaged_member_of_a_zip_is_an_undecodable_frame(
+    sign: bytes, offset: int, value: bytes, tmp_path: Path, capfd: pytest.CaptureFixture[str]
+) -> None:
+    path = zipped(numbered_folder(tmp_path / "frames", [f"{i}.png" for i in range(4)]), tmp_path / "exam.zip")
+    spoil(path, sign, offset, value)
+    assert main(["extract", str(path), "--encoder", str(write_tiny_encoder(tmp_path / "tiny.onnx")), "--json"]) == 0
+    (facts,) = json.loads(capfd.readouterr().out)["exams"]
+    assert (facts["frames"], facts["undecodable"]) == (4, [1])
+
+
+@pytest.mark.parametrize("value", [b"\xf0\xff\xff\x7f", b"\xff\xff\xff\xff"])
+def test_a_damaged_directory_of_a_zip_is_one_line(
+    value: bytes, tmp_path: Path, capfd: pytest.CaptureFixture[str]
+) -> None:
+    path = zipped(numbered_folder(tmp_path / "frames", ["0.png", "1.png"]), tmp_path / "exam.zip")
+    for offset in (12, 16):  # size and place of the directory
+        spoil(path, b"PK\x05\x06", offset, value, which=0)
+    code, said = run(capfd, "inspect", path)
+    assert (code, said.count("\n")) == (1, 1)
+    assert f"{path}: the zip is damaged or incomplete" in said
+
+
+@pytest.mark.parametrize("name", [b"ex\xff.mp4", b"x" * 251 + b".mp4", b"two\nlines.mp4", b"\x1b[31m.mp4"])
+def test_odd_names_of_exams_do_no_harm(
+    name: bytes, bundle: Path, tmp_path: Path, capfd: pytest.CaptureFixture[str]
+) -> None:
+    exam = write_video(tmp_path / "exam.mp4", moving_dots(3)).rename(tmp_path / os.fsdecode(name))
+    code, said = run(capfd, "summarize", exam, "--out", tmp_path / "out", "--bundle", bundle)
+    assert (code, "error" in said) == (0, False)
+    (folder,) = (tmp_path / "out").iterdir()
+    assert json.loads((folder / "summary.json").read_text())["exam"]["id"] == folder.name
+    exam.write_text("no video")
+    code, said = run(capfd, "inspect", exam)
+    assert (code, said.count("\n"), "\x1b" in said) == (1, 1, False)
+
+
+def test_names_of_frames_need_not_be_valid_text(
+    bundle: Path, tmp_path: Path, capfd: pytest.CaptureFixture[str]
+) -> None:
+    folder = numbered_folder(tmp_path / "exam", [f"{i}.png" for i in range(3)])
+    (folder / "1.png").rename(folder / os.fsdecode(b"1\xff.png"))
+    assert run(capfd, "summarize", folder, "--out", tmp_path / "out", "--bundle", bundle)[0] == 0
+    assert run(capfd, "predict", folder, "--out", tmp_path / "scores.csv", "--bundle", bundle)[0] == 0
+    assert len((tmp_path / "scores.csv").read_text().splitlines()) == 4
+
+
+def test_numbers_in_names_may_be_absurd(tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
+    folder = numbered_folder(tmp_path / "exam", ["1.png", f"{'9' * 200}.png"])
+    code, said = run(capfd, "inspect", folder, "--exam-fps", "1")
+    assert (code, said.count("\n")) == (1, 1)
+    assert "longer than any exam" in said
+
+
+def test_a_clock_with_an_endless_cell_is_refused(tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
+    exam, clock = write_video(tmp_path / "exam.mp4", moving_dots(3)), tmp_path / "clock.csv"
+    clock.write_text(f"frame,seconds\n0,{'x' * 200_000}\n2,5\n")
+    code, said = run(capfd, "inspect", exam, "--clock", clock)
+    assert (code, said.count("\n")) == (1, 1)
+    assert "not a table" in said
+
+
+@pytest.mark.parametrize("file", ["manifest.json", "vectors.npy", "index.npy", "exact.npy"])
+@pytest.mark.parametrize("damage", ["cut", "nested", "not finite"])
+def test_damage_in_the_cache_is_one_line(
+    file: str, damage: str, bundle: Path, tmp_path: Path, cache: Path, capfd: pytest.CaptureFixture[str]
+) -> None:
+    words = ["extract", write_video(tmp_path / "exam.mp4", moving_dots(9)), "--encoder", bundle / "tiny.onnx"]
+    assert run(capfd, *words)[0] == 0
+    (path,) = cache.rglob(file)
+    content = bytearray(path.read_bytes())
+    if damage == "cut":
+        content = content[:100]
+    elif damage == "nested":
+        content[:] = b"[" * 100_000
+    elif file == "vectors.npy":
+        content[-2:] = b"\xff\xff"
+    else:
+        content[-8:] = b"\xff" * 8
+    path.write_bytes(content)
+    code, said = run(capfd, *words)
+    if code:  # flipped flags alone cannot be told
+        assert (code, said.count("\n")) == (1, 2), said
+        assert "damaged" in said
+        assert "dice-ce cache clear" in said
+    else:
+        assert (file, damage) == ("exact.npy", "not finite")
+
+
+@pytest.mark.parametrize(
+    ("place", "value"),
+    [
+        (("settings", "weaver", "coarse_minutes"), "20"),
+        (("settings", "weaver", "coarse_minutes"), 0),
+        (("settings", "weaver", "method"), "other"),
+        (("settings", "weaver", "max_span"), -1.0),
+        (("settings", "converger", "tau_min"), float("nan")),
+        (("settings", "converger", "least_support"), 1.5),
+        (("settings", "condenser", "most_items"), True),
+        (("settings", "tau_s"), 10**400),
+        (("diagnoser", "temperature"), 0),
+        (("taxonomy", "labels"), ["ulcer", 7, "normal"]),
+        (("name",), ["colours"]),
+        (("files",), 5),
+    ],
+)
+def test_a_bundle_with_values_that_make_no_sense_is_refused_when_it_is_loaded(
+    place: tuple[str, ...], value: object, bundle: Path
+) -> None:
+    facts = json.loads((bundle / "bundle.json").read_text())
+    inner = facts
+    for name in place[:-1]:
+        inner = inner[name]
+    inner[place[-1]] = value
+    (bundle / "bundle.json").write_text(json.dumps(facts))
+    with pytest.raises(BundleError, match=r"bundle\.json is damaged"):
+        load_bundle(bundle)
+
+
+def test_a_word_that_the_terminal_cannot_show_is_no_error(tmp_path: Path) -> None:
+    code = "from dice_ce.cli import main; raise SystemExit(main(['encoder', 'list']) or print('50\\u202f%'))"
+    environment = os.environ | {"PYTHONIOENCODING": "ascii"}
+    done = subprocess.run([sys.executable, "-c", code], env=environment, capture_output=True, text=True)
+    assert (done.returncode, done.stderr) == (0, "")
+    assert done.stdout.endswith("50\\u202f%\n")

@@ -18,9 +18,9 @@ import io
 import json
 import zipfile
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass, field, replace
+from dataclasses import asdict, dataclass, field, is_dataclass, replace
 from pathlib import Path
-from typing import Any, Self
+from typing import Any, Self, get_args, get_type_hints
 
 import numpy as np
 
@@ -29,7 +29,7 @@ from dice_ce.converger import ConvergerConfig
 from dice_ce.diagnoser import HeadDiagnoser, NetworkDiagnoser
 from dice_ce.encoder import ENCODERS, Encoder, OnnxEncoder, load_encoder
 from dice_ce.errors import BundleError, UsageError
-from dice_ce.files import DAMAGED_ZIP, atomic_folder, is_same, write_atomically
+from dice_ce.files import DAMAGED_ARRAY, DAMAGED_ZIP, atomic_folder, is_same, write_atomically
 from dice_ce.prior import PriorConfig
 from dice_ce.reliability import Table, read_table, table_facts
 from dice_ce.selector import Head, score_vectors
@@ -67,7 +67,7 @@ class Settings:
         """Read what `asdict` made of settings."""
         weaver = dict(stored["weaver"])
         weaver["tokens"] = TokenConfig(**weaver["tokens"])
-        return cls(
+        settings = cls(
             float(stored["tau_s"]),
             WeaverConfig(**weaver),
             ConvergerConfig(**stored["converger"]),
@@ -75,6 +75,29 @@ class Settings:
             PriorConfig(**stored.get("prior", {})),
             float(stored.get("candidate_share", 1.0)),
         )
+        _check_values(settings)
+        return settings
+
+
+POSITIVE = ("coarse_minutes", "unit", "base", "least_support", "coarse_count", "most_items", "max_span")
+"""Settings that must not be zero; none may be negative."""
+
+
+def _check_values(config: Any) -> None:
+    """Refuse values that are not what a setting is declared to be: they would only be noticed after hours of work."""
+    for name, hint in get_type_hints(type(config)).items():
+        value = getattr(config, name)
+        if is_dataclass(hint):
+            _check_values(value)
+        elif not any(_fits(value, kind) for kind in get_args(hint) or (hint,)) or (name in POSITIVE and value == 0):
+            raise ValueError(f"the setting '{name}' is {value!r:.40}")
+
+
+def _fits(value: Any, kind: Any) -> bool:
+    if isinstance(kind, type) and issubclass(kind, float | int):
+        is_number = isinstance(value, int) or (kind is float and isinstance(value, float))
+        return is_number and not isinstance(value, bool) and 0 <= value <= 10**12
+    return value is None if kind is type(None) else bool(value == kind)  # a word of a Literal
 
 
 @dataclass(frozen=True, eq=False)
@@ -146,7 +169,7 @@ def load_bundle(spec: str | Path | None = None) -> Bundle:
             if hashlib.sha256(files.get(name, b"")).hexdigest() != digest:
                 raise BundleError(f"{path}: {name} is missing or was changed (digest differs); get the bundle again")
         return _build(facts, {name: files[name] for name in facts["files"]}, path, files[MANIFEST])
-    except (KeyError, TypeError, ValueError, RecursionError) as error:
+    except (LookupError, TypeError, AttributeError, RecursionError, *DAMAGED_ARRAY) as error:
         raise BundleError(f"{path}: bundle.json is damaged ({type(error).__name__}: {error}); get it again") from error
 
 
@@ -177,9 +200,14 @@ def _build(facts: Mapping[str, Any], files: Mapping[str, bytes], path: Path, sta
     """Put a bundle together from the files that its digests cover."""
     with np.load(io.BytesIO(files["weights.npz"]), allow_pickle=False) as stored:
         arrays = {name: stored[name].astype(np.float32) for name in stored.files}
-    taxonomy = Taxonomy(facts["taxonomy"]["name"], tuple(facts["taxonomy"]["labels"]))
+    labels = facts["taxonomy"]["labels"]
+    if not all(isinstance(word, str) for word in (facts["name"], facts["taxonomy"]["name"], *labels)):
+        raise TypeError("names and labels must be text")
+    taxonomy = Taxonomy(facts["taxonomy"]["name"], tuple(labels))
     encoder = _network(facts["encoder"], files, path)
     temperature = float(facts["diagnoser"]["temperature"])
+    if not 0 < temperature < 10**6:
+        raise ValueError(f"the temperature is {temperature}")
     diagnoser: HeadDiagnoser | NetworkDiagnoser
     if facts["diagnoser"]["kind"] == "head":
         head = Head.from_arrays(arrays, "diagnoser")
@@ -187,6 +215,9 @@ def _build(facts: Mapping[str, Any], files: Mapping[str, bytes], path: Path, sta
     else:
         network = _network(facts["diagnoser"], files, path)
         outputs, diagnoser = network.dim, NetworkDiagnoser(network, temperature)
+    baselines = json.loads(files.get(BASELINES, b"{}"))
+    if not all(isinstance(settings, dict) for settings in dict(baselines).values()):
+        raise TypeError(f"{BASELINES} does not hold settings by method")
     if outputs != len(taxonomy):
         raise BundleError(f"{path}: the diagnoser has {outputs} outputs for {len(taxonomy)} labels; export it again")
     return Bundle(
@@ -198,7 +229,7 @@ def _build(facts: Mapping[str, Any], files: Mapping[str, bytes], path: Path, sta
         diagnoser=diagnoser,
         settings=Settings.of(facts["settings"]),
         card=files.get("MODEL_CARD.md", b"").decode(),
-        baselines=json.loads(files.get(BASELINES, b"{}")),
+        baselines=baselines,
         reliability=read_table(json.loads(files.get(RELIABILITY, b"{}"))),
     )
 

@@ -206,6 +206,11 @@ def _clock(
                 f"{exam}: the exam clock ({source}) runs backwards at frame {i}{name}: {hms(now)} comes after "
                 f"{hms(before)}; correct that frame's time (past midnight, go on with 24:00:00)"
             )
+    if max(times) > 2**62 / Fraction(10**9):
+        raise ClockError(
+            f"{exam}: the exam clock ({source}) reaches {float(max(times)):g} seconds, longer than any exam; "
+            "correct the clock, or the numbers in the names of the frames"
+        )
     unit = Fraction(1, math.lcm(*{time.denominator for time in times}))
     if max(times) / unit >= 2**62:  # sidecars with absurdly many decimals
         unit = Fraction(1, 10**9)
@@ -250,11 +255,14 @@ def _sidecar_rows(path: Path) -> list[tuple[int, list[str]]]:
     except UnicodeDecodeError as error:
         raise ClockError(f"{path}: the clock file is not UTF-8 text; save it as CSV in UTF-8") from error
     delimiter = max(",;\t", key=text.split("\n", 1)[0].count)
-    rows = [
-        (number, [cell.strip() for cell in cells])
-        for number, cells in enumerate(csv.reader(text.splitlines(), delimiter=delimiter), start=1)
-        if any(cell.strip() for cell in cells)
-    ]
+    try:
+        rows = [
+            (number, [cell.strip() for cell in cells])
+            for number, cells in enumerate(csv.reader(text.splitlines(), delimiter=delimiter), start=1)
+            if any(cell.strip() for cell in cells)
+        ]
+    except csv.Error as error:
+        raise ClockError(f"{path}: the clock file is not a table ({error}); save it as CSV in UTF-8") from error
     if rows and rows[0][1][0].casefold() == "frame":
         rows = rows[1:]
     if not rows:

@@ -120,7 +120,14 @@ class OnnxEncoder:
         check_batch(batch, self)
         if not len(batch):
             return np.empty((0, self.dim), np.float32)
-        (features,) = self.session.run(None, {self.session.get_inputs()[0].name: batch})
+        try:
+            (features,) = self.session.run(None, {self.session.get_inputs()[0].name: batch})
+        except Exception as error:  # onnxruntime's exception classes share no base but Exception
+            reason = str(error).splitlines()[0]
+            raise EncoderError(f"{self.name}: the ONNX model does not run ({reason}); export it again") from error
+        if features.shape != (len(batch), self.dim):
+            given, wanted = features.shape, (len(batch), self.dim)
+            raise EncoderError(f"{self.name}: gives features of shape {given} instead of {wanted}; export it again")
         return np.asarray(features, np.float32)
 
 

@@ -14,6 +14,7 @@ DiceError                      exit code
 from __future__ import annotations
 
 import importlib
+import unicodedata
 from types import ModuleType
 
 
@@ -55,6 +56,20 @@ class UsageError(DiceError):
     """Options that contradict each other or make no sense."""
 
     exit_code = 2
+
+
+LONGEST_LINE = 1000
+
+
+def one_line(text: str) -> str:
+    """Replace what would end a line or command a terminal; names of files may contain it."""
+    return "".join("_" if unicodedata.category(sign) in ("Cc", "Zl", "Zp") else sign for sign in text)
+
+
+def error_line(error: DiceError) -> str:
+    """Write an error as one line that can be read, whatever the names and cells that it quotes contain."""
+    text, half = one_line(str(error)), LONGEST_LINE // 2
+    return text if len(text) <= LONGEST_LINE else f"{text[:half]} … {text[-half:]}"
 
 
 def require(module: str, *, extra: str, purpose: str) -> ModuleType:

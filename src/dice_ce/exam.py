@@ -23,6 +23,7 @@ from dice_ce.clock import ClockOptions, ExamClock, Number, resolve_clock
 from dice_ce.encoder import Resize
 from dice_ce.errors import ExamError, UsageError
 from dice_ce.field import FULL, WORKING_SIZE, Field, find_field
+from dice_ce.files import printable
 from dice_ce.frames import FrameTable
 from dice_ce.readers import SMALLEST_SIDE, Cursor, Source, check_size, open_source
 
@@ -179,7 +180,7 @@ def open_exam(
     path = Path(path)
     source = open_source(path)
     name = str(path)
-    if options.sidecar is None and (beside := sidecar_beside(path)).is_file():
+    if options.sidecar is None and os.path.isfile(beside := sidecar_beside(path)):  # noqa: PTH113  no error if too long
         options = dataclasses.replace(options, sidecar=beside)
     resolved = resolve_clock(source.frames, source.last_duration, source.names, options, name)
     samples = _sample(source, name)
@@ -205,7 +206,7 @@ def exam_name(path: Path) -> str:
     name = real.stem if path.is_file() else real.name
     if name in ("", ".", ".."):  # `/`, or a file called `...mp4`: results would land in another folder than their own
         raise ExamError(f"{path}: has no name that results could be filed under; rename it")
-    return name
+    return printable(name)
 
 
 def sidecar_beside(path: Path) -> Path:

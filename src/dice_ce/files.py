@@ -20,6 +20,7 @@ import stat
 import struct
 import sys
 import tempfile
+import tokenize
 import zipfile
 import zlib
 from collections.abc import Container, Iterator, Sequence
@@ -29,7 +30,7 @@ from typing import IO
 
 import platformdirs
 
-from dice_ce.errors import StoreError, UsageError
+from dice_ce.errors import StoreError, UsageError, one_line
 
 CACHE_VARIABLE = "DICE_CE_CACHE"
 PARTIAL_PREFIX = ".part-"
@@ -47,6 +48,10 @@ DAMAGED_ZIP = (
     NotImplementedError,
 )
 """What `zipfile` raises for flipped bits, besides OSError with EINVAL for offsets that lead nowhere."""
+
+
+DAMAGED_ARRAY = (*DAMAGED_ZIP, SyntaxError, tokenize.TokenError)
+"""What `numpy.load` raises for flipped bits in the header of an array, or in the zip around several."""
 
 
 def cache_root() -> Path:
@@ -153,6 +158,11 @@ def check_folder(target: Path, marks: Sequence[str] = ()) -> None:
         raise UsageError(
             f"{target}: is there already and holds something else (no {' or '.join(marks)}); give a new or empty folder"
         )
+
+
+def printable(name: str) -> str:
+    """Return a file name as one line of valid text: bytes of other encodings and control characters are replaced."""
+    return one_line(name.encode(errors="surrogateescape").decode(errors="replace"))
 
 
 def is_same(one: Path, other: Path) -> bool:

@@ -21,7 +21,7 @@ from dice_ce.encoder import Encoder, Resize
 from dice_ce.errors import ExamError, InputError
 from dice_ce.exam import Image, on_canvas, to_rgb
 from dice_ce.extraction import Progress, cpu_count
-from dice_ce.files import atomic_file, cache_root
+from dice_ce.files import DAMAGED_ARRAY, atomic_file, cache_root
 from dice_ce.readers.images import SUFFIXES, ImageCursor, ImageSource, natural_order
 
 CHUNK = 512
@@ -104,7 +104,7 @@ def _stored(key: str) -> Path:
 def _load_chunk(key: str) -> npt.NDArray[np.float16] | None:
     try:
         return np.asarray(np.load(_stored(key)), np.float16)
-    except (OSError, ValueError, EOFError):
+    except (OSError, *DAMAGED_ARRAY):
         return None  # not there yet, or half-written by a full disk: it is computed again
 
 

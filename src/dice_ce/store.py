@@ -26,12 +26,16 @@ import numpy.typing as npt
 from dice_ce.encoder import Encoder
 from dice_ce.errors import StoreError
 from dice_ce.exam import Exam
-from dice_ce.files import PARTIAL_PREFIX, atomic_file, cache_root, write_atomically
+from dice_ce.files import DAMAGED_ARRAY, PARTIAL_PREFIX, atomic_file, cache_root, write_atomically
 from dice_ce.frames import FrameTable, Ints
 from dice_ce.gate import GateConfig
 
 FORMAT = 1
 """Raise when the meaning of stored features changes; older ones are then computed anew."""
+
+
+DAMAGED = (OSError, LookupError, TypeError, AttributeError, RecursionError, *DAMAGED_ARRAY)
+"""What a changed file can raise when it is read back."""
 
 
 @dataclass(frozen=True)
@@ -182,29 +186,41 @@ class FeatureStore:
             manifest = json.loads((self.folder / "manifest.json").read_text())
             vectors = np.load(self.folder / "vectors.npy", mmap_mode="r")
             index, exact = np.load(self.folder / "index.npy"), np.load(self.folder / "exact.npy")
+            _check_values(vectors, index)
+            report = manifest["report"] | {"undecodable": tuple(manifest["report"]["undecodable"])}
+            return Features(
+                frames=exam.frames[index],
+                vectors=vectors,
+                exact=exact,
+                encoder=manifest["encoder"],
+                encoder_digest=manifest["identity"]["encoder"],
+                report=ExtractionReport(**report),
+            )
         except (FileNotFoundError, NotADirectoryError):
             return None
-        except (OSError, ValueError) as error:
+        except DAMAGED as error:
             raise StoreError(
                 f"{self.folder}: the stored features are damaged ({error}); remove them with 'dice-ce cache clear'"
             ) from error
-        report = manifest["report"] | {"undecodable": tuple(manifest["report"]["undecodable"])}
-        return Features(
-            frames=exam.frames[index],
-            vectors=vectors,
-            exact=exact,
-            encoder=manifest["encoder"],
-            encoder_digest=manifest["identity"]["encoder"],
-            report=ExtractionReport(**report),
-        )
 
     def _segment_path(self, start: int) -> Path:
         return self.folder / "segments" / f"{start:08d}.npz"
 
 
+def _check_values(vectors: npt.NDArray[np.float16], index: Ints) -> None:
+    """Refuse features that were changed on the disk into what no encoder gives; piece by piece, to save memory."""
+    if (index < 0).any():
+        raise ValueError("some frames have negative ordinals")
+    if not all(np.isfinite(vectors[i : i + 4096]).all() for i in range(0, len(vectors), 4096)):
+        raise ValueError("some are not finite")
+
+
 def _member(path: Path, name: str) -> npt.NDArray[Any]:
-    with np.load(path) as stored:
-        return np.asarray(stored[name])
+    try:
+        with np.load(path) as stored:
+            return np.asarray(stored[name])
+    except DAMAGED as error:
+        raise StoreError(f"{path}: is damaged ({error}); remove it with 'dice-ce cache clear --partial'") from error
 
 
 def count_doubtful(undecodable: Ints, keyframes: Ints, frame_count: int) -> int:
@@ -251,7 +267,7 @@ def list_cache() -> list[CacheEntry]:
             entry = CacheEntry(
                 "features", manifest["exam_id"], manifest["encoder"], manifest["report"]["frames"], size, folder
             )
-        except (OSError, ValueError, KeyError):
+        except DAMAGED:
             entry = CacheEntry("partial", folder.name, "", 0, size, folder)
         entries.append(entry)
     return entries

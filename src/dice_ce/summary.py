@@ -127,7 +127,7 @@ class Summary:
                 provenance=content["provenance"],
                 reliability=read_table(content.get("reliability", {})),
             )
-        except (KeyError, TypeError, ValueError) as error:
+        except (KeyError, TypeError, ValueError, AttributeError, RecursionError) as error:
             raise InputError(f"summary: not a summary file ({type(error).__name__}: {error}); make it again") from error
 
     def write(self, path: Path) -> None:

@@ -102,8 +102,11 @@ def from_summary(summary: Summary, taxonomy: Taxonomy, source: Path) -> Predicti
     chosen = []
     for item in summary.items:
         seconds, frame = item.keyframe.seconds, item.keyframe.frame
-        if not isinstance(frame, int) or not isinstance(seconds, int | float) or not 0 <= seconds <= MAX_SECONDS:
+        is_frame = isinstance(frame, int) and 0 <= frame < 10**15
+        if not is_frame or not isinstance(seconds, int | float) or not 0 <= seconds <= MAX_SECONDS:
             raise InputError(f"item {item.id}: keyframe {frame} at {seconds} s is no frame of an exam; make it again")
+        if not isinstance(item.label, str):
+            raise InputError(f"item {item.id}: its label is not text; make it again")
         chosen.append(Selection(milliseconds(seconds), frame, taxonomy.index(item.label)))
     return Prediction(Selections.of(chosen), source, bool(summary.exam["clock"]["is_exam_time"]))
 
@@ -141,7 +144,7 @@ def _read_summary(path: Path, taxonomy: Taxonomy) -> dict[str, Prediction]:
     text = _read_text(path)
     try:
         content = json.loads(text)
-    except ValueError as error:
+    except (ValueError, RecursionError) as error:
         raise InputError(f"{path}: not a JSON file ({error}); make it again, or remove it") from error
     if not isinstance(content, dict) or not str(content.get("schema")).startswith(SCHEMA.rsplit("/", 1)[0]):
         return {}

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import argparse
 import errno
+import io
 import os
 import sys
 from collections.abc import Sequence
@@ -16,11 +17,13 @@ from typing import NoReturn
 from dice_ce import DISCLAIMER, __version__
 from dice_ce.cli import data, exams, installation, models, scoring
 from dice_ce.cli.checks import check_before_work
-from dice_ce.errors import DiceError
+from dice_ce.errors import DiceError, error_line
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run one command and return its exit code."""
+    if isinstance(sys.stdout, io.TextIOWrapper):
+        sys.stdout.reconfigure(errors="backslashreplace")  # names and signs that the terminal's encoding lacks
     try:
         try:
             return run(arguments)
@@ -41,7 +44,7 @@ def run(arguments: Sequence[str] | None = None) -> int:
         code: int = options.run(options)
         return code
     except DiceError as error:
-        print(f"dice-ce: error: {error}", file=sys.stderr)
+        print(f"dice-ce: error: {error_line(error)}", file=sys.stderr)
         return error.exit_code
     except KeyboardInterrupt:
         print("dice-ce: interrupted; finished work is kept, the same command goes on from there", file=sys.stderr)

@@ -81,6 +81,7 @@ def add_commands(commands: Any) -> None:
 def run_predict(options: argparse.Namespace) -> int:
     """Score frames; pictures that cannot be decoded keep their row, empty, and give exit code 1."""
     from dice_ce.bundle import load_bundle
+    from dice_ce.files import printable
     from dice_ce.predict import predict_exam, predict_stills, write_scores
     from dice_ce.progress import ProgressBar
     from dice_ce.stills import find_stills
@@ -91,7 +92,7 @@ def run_predict(options: argparse.Namespace) -> int:
         with ProgressBar(options.input.name) as bar:
             paths = find_stills(options.input)
             scores = predict_stills(paths, bundle, progress=bar)
-        scores = scores.named([path.relative_to(options.input).as_posix() for path in paths])
+        scores = scores.named([printable(path.relative_to(options.input).as_posix()) for path in paths])
     else:
         with open_input(options.input, options) as exam, ProgressBar(exam.id) as bar:
             scores = predict_exam(exam, bundle, progress=bar)

@@ -15,7 +15,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from dice_ce import DISCLAIMER
-from dice_ce.errors import DiceError, UsageError
+from dice_ce.errors import DiceError, UsageError, error_line
+from dice_ce.files import printable
 
 if TYPE_CHECKING:
     from dice_ce.exam import Exam
@@ -158,7 +159,7 @@ def command_line(options: argparse.Namespace) -> str:
 def _without_folders(word: str) -> str:
     option, equals, value = word.partition("=") if word.startswith("--") else ("", "", word)
     is_path = ("/" in value or "\\" in value) and not re.fullmatch(r"[\d.]+/[\d.]+", value)  # 1/3 is a rate
-    return option + equals + (Path(value).name if is_path else value)
+    return printable(option + equals + (Path(value).name if is_path else value))
 
 
 @contextmanager
@@ -184,9 +185,9 @@ def for_each(options: argparse.Namespace, work: Callable[[Path], dict[str, Any]]
         except UsageError:
             raise
         except DiceError as error:
-            failed.append(str(path))
+            failed.append(printable(str(path)))
             results.append({"input": str(path), "error": str(error)})
-            print(f"dice-ce: error: {error}", file=sys.stderr)
+            print(f"dice-ce: error: {error_line(error)}", file=sys.stderr)
     if options.json:
         print_json({"disclaimer": DISCLAIMER, "exams": results})
     else:

@@ -89,6 +89,8 @@ def read_json(path: Path) -> Any:
         return json.loads(read_text(path))
     except json.JSONDecodeError as error:
         raise InputError(f"{path}, line {error.lineno}: not JSON ({error.msg}); download the file again") from error
+    except (ValueError, RecursionError) as error:  # numbers or nesting beyond all bounds
+        raise InputError(f"{path}: not usable JSON ({error}); download the file again") from error
 
 
 def read_table(path: Path, required: Sequence[str], delimiter: str = ",") -> list[Row]:

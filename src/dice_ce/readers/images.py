@@ -55,7 +55,9 @@ class ImageSource:
         total = hashlib.sha256()
         with closing(ImageCursor(self)) as cursor:
             for name in self.names:
-                total.update(name.encode() + b"\0" + hashlib.sha256(cursor.content(name)).digest())
+                total.update(
+                    name.encode(errors="surrogateescape") + b"\0" + hashlib.sha256(cursor.content(name)).digest()
+                )
         return total.hexdigest()
 
 
