@@ -3,11 +3,13 @@
 import csv
 import dataclasses
 import json
+import shutil
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
+from tools.measure_reliability import measure
 
 from dice_ce.bundle import load_bundle
 from dice_ce.cli import main
@@ -19,6 +21,7 @@ from dice_ce.pictures import write_picture
 from dice_ce.selector import sigmoid
 from dice_ce.taxonomy import VIDEOCAP_12, Taxonomy
 from dice_ce.training.calibration import best_temperature, calibrated_selector, fit_slope, recall_threshold
+from dice_ce.training.card import with_reliability
 from dice_ce.training.examples import Examples
 from dice_ce.training.finetune import finetune
 from dice_ce.training.heads import HeadConfig, balanced_weights, train_diagnoser, train_selector
@@ -256,6 +259,18 @@ def test_training_writes_a_bundle_that_predicts(tmp_path: Path, trained: Path) -
         assert (float(row["score"]) >= 0.5) == (label != "normal")
 
 
+def test_the_reliability_of_a_bundle_can_be_measured_again(tmp_path: Path, trained: Path) -> None:
+    bundle, data = load_bundle(trained), trained.parent / "frames"
+    assert measure(data, bundle) == bundle.reliability
+    assert with_reliability(bundle.card, bundle.reliability) == bundle.card
+    others = tmp_path / "frames"
+    shutil.copytree(data, others)
+    table = (data / "frames.csv").read_text()
+    (others / "frames.csv").write_text(table.replace(",tiny,", ",tiny,other-"))
+    with pytest.raises(SystemExit, match=r"'other-\w+' is no validation case of the bundle"):
+        measure(others, bundle)
+
+
 def test_predicting_a_video_gives_a_row_per_frame_with_exam_seconds(tmp_path: Path, trained: Path) -> None:
     out = trained
     chance = np.random.default_rng(1)
@@ -293,6 +308,7 @@ def test_bundles_are_shown_checked_and_exported(
     assert main(["bundle", "show", str(tmp_path / "one.zip"), "--json"]) == 0
     facts = json.loads(capsys.readouterr().out)
     assert facts["diagnoser"] == "head on features"
+    assert facts["reliability"]["polyp"]["grade"] == "not measured"
     assert facts["card"].startswith("# Model card: `bundle`")
     assert main(["bundle", "export", str(out), "--out", str(tmp_path / "copy")]) == 0
     (tmp_path / "copy" / "weights.npz").write_bytes(b"x")

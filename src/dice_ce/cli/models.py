@@ -212,11 +212,13 @@ def run_backbones(options: argparse.Namespace) -> int:
 def run_bundle_show(options: argparse.Namespace) -> int:
     """Show what is in a bundle."""
     from dice_ce.bundle import bundle_facts, load_bundle
+    from dice_ce.reliability import table_facts
 
     bundle = load_bundle(options.bundle)
     facts = bundle_facts(bundle)
     if options.json:
-        print_json({"disclaimer": DISCLAIMER, **facts, "card": bundle.card})
+        known = {"reliability": table_facts(bundle.reliability), "card": bundle.card}
+        print_json({"disclaimer": DISCLAIMER, **facts, **known})
         return 0
     for name, value in facts.items():
         print(f"{name:<12}{value}")
