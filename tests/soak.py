@@ -27,8 +27,8 @@ from dice_ce.cli import main as dice_ce
 from tests.material import write_video
 from tests.test_pipeline import colour_frames, save_colour_bundle
 
-REPEATS = 3
-"""Of the small exam, so that there are several segments to be killed between."""
+FRAMES = 600
+"""As few as make two segments."""
 LATEST = 1.1
 """The latest moment of a kill, in durations of an uninterrupted run."""
 
@@ -86,7 +86,8 @@ def main() -> int:
 
     with tempfile.TemporaryDirectory() as temporary:
         material = Path(temporary)
-        write_video(material / "exam.mp4", colour_frames() * REPEATS, options={"g": "50"})
+        frames = [frame[::2, ::2] for frame in (colour_frames() * 3)[:FRAMES]]
+        write_video(material / "exam.mp4", frames, options={"g": "50"})
         save_colour_bundle(material / "bundle")
         durations = []
         for attempt in range(4):
