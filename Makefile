@@ -6,7 +6,7 @@ export PIP_CONSTRAINT := $(CURDIR)/constraints.txt
 # Real capsule frames, if they lie beside this folder; tests that need them are skipped otherwise.
 export DICE_CE_DATA ?= $(wildcard $(CURDIR)/../shared/data)
 
-.PHONY: demo test check lint fuzz bench bundle results constraints clean
+.PHONY: demo test test-hard soak check lint fuzz bench bundle results constraints clean
 
 demo: .venv/demo-installed  ## make an exam, summarise it, say where the report is
 	$(BIN)/dice-ce simulate --out demo/exam.mp4 --frames 3000
@@ -16,6 +16,12 @@ demo: .venv/demo-installed  ## make an exam, summarise it, say where the report 
 
 test: .venv/dev-installed  ## all tests
 	$(BIN)/python -m pytest
+
+test-hard: .venv/dev-installed  ## all tests three times, in random order, beside four busy processes
+	$(BIN)/python -m tests.hard --runs 3 --busy 4
+
+soak: .venv/dev-installed  ## kill a thousand runs at random moments and look at what they leave; takes about ten minutes
+	$(BIN)/python -m tests.soak --kills 1000
 
 lint: .venv/dev-installed  ## style and types
 	$(BIN)/ruff check

@@ -153,16 +153,19 @@ def test_bad_input_gets_one_line_and_exit_code_1(
 def test_permission_denied(tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
     path = numbered_video(tmp_path / "exam.mp4", 3)
     path.chmod(0)
-    for folder in (tmp_path, *tmp_path.parents):
-        if folder.stat().st_uid == os.getuid() and folder != Path("/"):
-            folder.chmod(folder.stat().st_mode | 0o011)
     was = os.geteuid()
-    if was == 0:
-        os.seteuid(65534)  # root may read everything, so become nobody for a moment
+    closed = [folder for folder in (tmp_path, *tmp_path.parents) if was == 0 and folder.stat().st_mode & 0o001 == 0]
+    modes = [folder.stat().st_mode for folder in closed]
     try:
+        for folder, mode in zip(closed, modes, strict=True):
+            folder.chmod(mode | 0o001)
+        if was == 0:
+            os.seteuid(65534)  # root may read everything, so become nobody for a moment
         code = main(["inspect", str(path)])
     finally:
         os.seteuid(was)
+        for folder, mode in zip(closed, modes, strict=True):
+            folder.chmod(mode)
     err = capfd.readouterr().err
     assert code == 1
     assert err == f"dice-ce: error: {path}: cannot be read (Permission denied); check the permissions\n"

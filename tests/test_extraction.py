@@ -2,12 +2,11 @@
 
 import json
 import os
-import random
+import shutil
 import signal
 import subprocess
 import sys
 import threading
-import time
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -17,12 +16,14 @@ import pytest
 from dice_ce.encoder import OnnxEncoder
 from dice_ce.errors import EncoderError, StoreError
 from dice_ce.exam import Crop, Exam, open_exam
-from dice_ce.extraction import BLOCK_LENGTH, SEGMENT_LENGTH, extract, plan_segments
+from dice_ce.extraction import BLOCK_LENGTH, SEGMENT_LENGTH, _Run, extract, plan_segments
 from dice_ce.gate import GateConfig
 from dice_ce.store import FeatureStore, clear_cache, count_doubtful, list_cache
 from tests.material import corrupt, moving_dots, numbered_folder, write_tiny_encoder, write_video
 
 COUNT = 1200
+PATIENCE = 600.0
+"""Seconds after which something is taken to hang; nothing waits that long otherwise."""
 
 
 @pytest.fixture(scope="module")
@@ -184,18 +185,6 @@ def test_segments_begin_at_keyframes_unless_none_is_near(
 # --- interruptions
 
 
-class Interrupts:
-    """Raises KeyboardInterrupt in the waiting thread after so many frames, as Ctrl-C does."""
-
-    def __init__(self, after: int) -> None:
-        self._after = after
-
-    def __call__(self, done: int, total: int) -> None:
-        if done >= self._after:
-            self._after = 10**9
-            os.kill(os.getpid(), signal.SIGINT)
-
-
 @pytest.fixture
 def heeds_ctrl_c() -> Iterator[None]:
     """Shells start background jobs deaf to Ctrl-C, and a test run may be one."""
@@ -211,22 +200,34 @@ def test_after_ctrl_c_a_rerun_resumes_and_yields_the_identical_bytes(
     monkeypatch.setenv("DICE_CE_CACHE", str(tmp_path / "whole"))
     extract(exam, tiny_encoder)
     monkeypatch.setenv("DICE_CE_CACHE", str(tmp_path / "resumed"))
+    pressed, runs = threading.Event(), list[_Run]()
+    real_go = _Run.go
 
-    class Slow:
+    def go(self: _Run, workers: int) -> None:
+        runs.append(self)
+        real_go(self, workers)
+
+    def press_ctrl_c(done: int, total: int) -> None:
+        if done >= 700 and not pressed.is_set():
+            pressed.set()
+            os.kill(os.getpid(), signal.SIGINT)
+
+    class Waits:
         name, digest, dim = tiny_encoder.name, tiny_encoder.digest, tiny_encoder.dim
         input_size, resize = tiny_encoder.input_size, tiny_encoder.resize
 
         def encode(self, batch: np.ndarray) -> np.ndarray:
-            time.sleep(0.002)
+            if pressed.is_set():  # however late the waiting thread hears of it, workers get no further meanwhile
+                assert runs[0]._stop.wait(PATIENCE)
             return tiny_encoder.encode(batch)
 
-    threads = threading.active_count()
+    monkeypatch.setattr(_Run, "go", go)
+    before = set(threading.enumerate())
     with pytest.raises(KeyboardInterrupt):
-        extract(exam, Slow(), workers=2, progress=Interrupts(700))
-    deadline = time.monotonic() + 5
-    while threading.active_count() > threads and time.monotonic() < deadline:
-        time.sleep(0.01)
-    assert threading.active_count() <= threads, "no worker is left behind"
+        extract(exam, Waits(), workers=2, progress=press_ctrl_c)
+    for worker in set(threading.enumerate()) - before:
+        worker.join(PATIENCE)
+        assert not worker.is_alive(), "no worker is left behind"
     (entry,) = list_cache()
     assert entry.kind == "partial"
     starts: list[int] = []
@@ -235,59 +236,103 @@ def test_after_ctrl_c_a_rerun_resumes_and_yields_the_identical_bytes(
     assert snapshot(tmp_path / "whole") == snapshot(tmp_path / "resumed")
 
 
-CHILD = """
+EXTRACTS = """
 import sys
 from pathlib import Path
 from dice_ce.encoder import OnnxEncoder
 from dice_ce.exam import open_exam
 from dice_ce.extraction import extract
-with open_exam(sys.argv[1]) as exam:
-    print("ready", flush=True)
-    extract(exam, OnnxEncoder.open(Path(sys.argv[2])))
+
+def extracts(video, model, **options):
+    with open_exam(video) as exam:
+        extract(exam, OnnxEncoder.open(Path(model)), **options)
 """
 
+# Each process forked here ends itself by kill -9 just before the n-th thing it would do to the cache.
+KILLED = (
+    EXTRACTS
+    + """
+import os, signal
+cache = os.environ["DICE_CE_CACHE"]
+left = 0
 
-def start_child(video: Path, model: Path) -> subprocess.Popen[str]:
-    """Start an extraction in another process and wait until it begins."""
-    child = subprocess.Popen([sys.executable, "-c", CHILD, str(video), str(model)], stdout=subprocess.PIPE, text=True)
-    assert child.stdout is not None
-    assert child.stdout.readline() == "ready\n"
-    child.stdout.close()
-    return child
+def count(event, *facts):
+    global left
+    path = str(facts[0]) if facts else ""
+    writes = event != "open" or isinstance(facts[1], str) and set("wxa+") & set(facts[1])
+    if left and event in ("open", "os.rename", "os.mkdir", "os.remove", "os.rmdir", "fsync") and writes:
+        if event in ("fsync", "os.remove") or path.startswith(cache):  # what is removed is named without its folder
+            left -= 1
+            if not left:
+                os.write(1, f"{event} {Path(path).name}\\n".encode())
+                os.kill(os.getpid(), signal.SIGKILL)
+
+sys.addaudithook(lambda event, facts: count(event, *facts))
+real_fsync = os.fsync
+def fsync(descriptor):
+    count("fsync")
+    real_fsync(descriptor)
+os.fsync = fsync
+
+for line in sys.stdin:
+    child = os.fork()
+    if not child:
+        left = int(line)
+        extracts(*sys.argv[1:], workers=1)
+        os.write(1, b"finished\\n")
+        os._exit(0)
+    os.waitpid(child, 0)
+    os.write(1, b"ended\\n")
+"""
+)
 
 
-def test_kill_9_at_random_moments_never_leaves_a_cache_that_reads_wrongly(
-    video: Path, exam: Exam, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+def test_kill_9_at_every_change_of_the_cache_never_leaves_one_that_reads_wrongly(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    video = write_video(tmp_path / "exam.mp4", moving_dots(SEGMENT_LENGTH + 200, 64), options={"g": "50"})
+    with open_exam(video) as exam:
+        kill_at_every_change(video, exam, tmp_path, monkeypatch)
+
+
+def kill_at_every_change(video: Path, exam: Exam, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     model = write_tiny_encoder(tmp_path / "tiny.onnx")
     encoder = OnnxEncoder.open(model)
     monkeypatch.setenv("DICE_CE_CACHE", str(tmp_path / "whole"))
     whole = extract(exam, encoder)
     cache = tmp_path / "killed"
     monkeypatch.setenv("DICE_CE_CACHE", str(cache))
-    dice, killed_in_the_middle, left_behind = random.Random(0), 0, set[int]()
     store = FeatureStore.of(exam, encoder, GateConfig(), segment_length=SEGMENT_LENGTH)
-    for _ in range(12):
-        child = start_child(video, model)
-        time.sleep(dice.uniform(0, 0.4))
-        child.kill()
-        killed_in_the_middle += child.wait() == -signal.SIGKILL
-        left_behind.add(len(store.finished_segments()))
-        features = store.load(exam)
-        if features is not None:
-            assert np.array_equal(features.vectors, whole.vectors)
-            clear_cache({"features"})
-    assert killed_in_the_middle >= 6
-    assert len(left_behind) > 1, "some were killed between segments"
-    assert np.array_equal(extract(exam, encoder).vectors, whole.vectors)
-    assert snapshot(tmp_path / "whole") == snapshot(cache), "what killed processes left has been cleared up"
+    places, finished = list[str](), set[int]()
+    arguments = [sys.executable, "-c", KILLED, str(video), str(model)]
+    with subprocess.Popen(arguments, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as killed:
+        assert killed.stdin is not None
+        assert killed.stdout is not None
+        while "finished" not in places:
+            shutil.rmtree(cache, ignore_errors=True)
+            print(len(places) + 1, file=killed.stdin, flush=True)
+            places.append(killed.stdout.readline().strip())
+            assert killed.stdout.readline() == "ended\n"
+            finished.add(len(store.finished_segments()))
+            features = store.load(exam)
+            assert features is None or np.array_equal(features.vectors, whole.vectors)
+            assert np.array_equal(extract(exam, encoder).vectors, whole.vectors)
+            assert snapshot(tmp_path / "whole") == snapshot(cache), f"what was left at {places[-1]} is cleared up"
+        killed.stdin.close()
+    segments = len(plan_segments(len(exam), exam.source.keyframes))
+    assert segments == 2
+    assert finished == set(range(segments + 1)), "killed before the first, between all, and after the last"
+    told = [place.split()[0] for place in places]
+    assert told.count("os.rename") == told.count("fsync") == segments + 4, "vectors, index, exact and manifest"
+    assert set(told) == {"open", "os.rename", "os.mkdir", "os.remove", "os.rmdir", "fsync", "finished"}
 
 
 def test_two_processes_on_one_exam_share_the_work(
     video: Path, exam: Exam, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     model = write_tiny_encoder(tmp_path / "tiny.onnx")
-    children = [start_child(video, model) for _ in range(2)]
+    arguments = [sys.executable, "-c", f"{EXTRACTS}\nextracts(*sys.argv[1:])", str(video), str(model)]
+    children = [subprocess.Popen(arguments) for _ in range(2)]
     assert [child.wait() for child in children] == [0, 0]
     assert [entry.kind for entry in list_cache()] == ["features"]
 
@@ -316,8 +361,7 @@ def test_a_disk_that_fills_up_keeps_finished_segments_and_leaves_no_half_file(
     monkeypatch.setattr(FeatureStore, "save_segment", save)
     with pytest.raises(StoreError, match=r"cannot be written.*free some space.*finished work is kept"):
         extract(exam, tiny_encoder, workers=1)
-    monkeypatch.undo()
-    os.environ["DICE_CE_CACHE"] = str(cache)
+    monkeypatch.setattr(FeatureStore, "save_segment", real_save)
     files = [path for path in cache.rglob("*") if path.is_file() and path.suffix != ".lock"]
     assert len(files) == 2
     assert not any(path.name.startswith(".part-") for path in files)

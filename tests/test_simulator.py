@@ -68,11 +68,6 @@ def test_another_seed_gives_another_exam(images: list[Image]) -> None:
     assert digest([render(other, other_path.at(frame), frame) for frame in range(FRAMES)]) != digest(images)
 
 
-def test_threads_do_not_change_the_video(tmp_path: Path) -> None:
-    exams = [simulate(tmp_path / f"{name}.mp4", frames=FRAMES, size=SIZE) for name in "ab"]
-    assert exams[0].video.read_bytes() == exams[1].video.read_bytes()
-
-
 def test_video_and_clock_agree(tmp_path: Path) -> None:
     calls: list[tuple[int, int]] = []
     exam = simulate(tmp_path / "exam.mp4", frames=FRAMES, size=SIZE, progress=lambda *c: calls.append(c))

@@ -59,6 +59,7 @@ def extract(
                 store.publish(exam, encoder)
                 features = store.load(exam)
     assert features is not None
+    store.clear_parts()
     return features
 
 

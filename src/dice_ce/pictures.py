@@ -8,6 +8,7 @@ from pathlib import Path
 import av
 import numpy as np
 import numpy.typing as npt
+from av.video.reformatter import Interpolation
 
 from dice_ce.errors import UsageError
 from dice_ce.files import write_atomically
@@ -30,8 +31,18 @@ def encode_picture(image: Image, suffix: str) -> bytes:
     assert isinstance(encoder, av.VideoCodecContext)
     encoder.height, encoder.width = image.shape[:2]
     encoder.pix_fmt, encoder.time_base, encoder.options = pixel_format, Fraction(1, 25), options
-    frame = av.VideoFrame.from_ndarray(np.ascontiguousarray(image), format="rgb24").reformat(format=pixel_format)
+    encoder.thread_count = 1  # a JPEG of several threads is cut into as many slices: other cores, other bytes
+    frame = encodable(image, pixel_format)
     return b"".join(bytes(packet) for packet in [*encoder.encode(frame), *encoder.encode(None)])
+
+
+def encodable(image: Image, pixel_format: str) -> av.VideoFrame:
+    """Turn RGB into what an encoder takes, alike on every CPU and with any number of cores."""
+    return av.VideoFrame.from_ndarray(np.ascontiguousarray(image), format="rgb24").reformat(
+        format=pixel_format,
+        interpolation=Interpolation.BILINEAR | Interpolation.ACCURATE_RND | Interpolation.BITEXACT,
+        threads=1,
+    )
 
 
 def write_picture(path: Path, image: Image) -> None:

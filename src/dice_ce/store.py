@@ -135,7 +135,7 @@ class FeatureStore:
 
     def finished_segments(self) -> set[int]:
         """First frames of the stretches that are done."""
-        return {int(path.stem) for path in self.folder.glob("segments/*.npz")}
+        return {int(path.stem) for path in self._parts.glob("*.npz")}
 
     def save_segment(self, start: int, segment: Segment) -> None:
         """Publish one finished stretch."""
@@ -149,7 +149,7 @@ class FeatureStore:
 
         Vectors go from file to file one stretch at a time, so that memory does not grow with the exam.
         """
-        paths = sorted(self.folder.glob("segments/*.npz"))
+        paths = sorted(self._parts.glob("*.npz"))
         index = np.concatenate([_member(path, "index") for path in paths])
         exact = np.concatenate([_member(path, "exact") for path in paths])
         worst = max(float(_member(path, "worst")) for path in paths)
@@ -178,7 +178,14 @@ class FeatureStore:
             "report": asdict(report),
         }
         write_atomically(self.folder / "manifest.json", json.dumps(manifest, indent=1, sort_keys=True).encode())
-        shutil.rmtree(self.folder / "segments")
+        shutil.rmtree(self._parts)
+
+    def clear_parts(self) -> None:
+        """Drop what complete features were joined from, where a process was killed before it could."""
+        if self._parts.is_dir():
+            with self.locked():
+                if (self.folder / "manifest.json").is_file():
+                    shutil.rmtree(self._parts, ignore_errors=True)
 
     def load(self, exam: Exam) -> Features | None:
         """Map complete features into memory; None if they are not there yet."""
@@ -203,8 +210,12 @@ class FeatureStore:
                 f"{self.folder}: the stored features are damaged ({error}); remove them with 'dice-ce cache clear'"
             ) from error
 
+    @property
+    def _parts(self) -> Path:
+        return self.folder / "segments"
+
     def _segment_path(self, start: int) -> Path:
-        return self.folder / "segments" / f"{start:08d}.npz"
+        return self._parts / f"{start:08d}.npz"
 
 
 def _check_values(vectors: npt.NDArray[np.float16], index: Ints) -> None:

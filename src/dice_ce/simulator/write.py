@@ -18,6 +18,7 @@ from numpy.typing import NDArray
 from dice_ce.errors import UsageError
 from dice_ce.files import atomic_file
 from dice_ce.lettering import text_pixels
+from dice_ce.pictures import encodable
 
 from .motion import CapsulePath, ExamScript, capsule_path
 from .mucosa import Image
@@ -30,6 +31,10 @@ Made = TypeVar("Made")
 SMALLEST = 80  # pixels: below, the burnt-in text would not even fit across the picture
 WORKERS = 2
 MARGIN = 2
+PIXEL_FORMAT = "yuv420p"
+ENCODER = {"preset": "veryfast", "crf": "20", "mbtree": "0"}
+"""Without macroblock trees: with AVX-512, x264 (mbtree_propagate_list) takes eight macroblocks at a time and goes past
+the end of the last row, so wherever a width is no multiple of 128 pixels the file depends on memory nobody wrote."""
 
 
 @dataclass(frozen=True)
@@ -159,15 +164,15 @@ def _write_video(
     progress: Callable[[int, int], None] | None,
 ) -> None:
     with av.open(file, "w", format="mp4") as container:
-        stream = container.add_stream(codec, rate=playback_fps, options={"preset": "veryfast", "crf": "20"})
+        stream = container.add_stream(codec, rate=playback_fps, options=ENCODER)
         if not isinstance(stream, VideoStream):
             raise ValueError(f"{codec} is not a video codec")
         stream.width = stream.height = size
-        stream.pix_fmt = "yuv420p"
+        stream.pix_fmt = PIXEL_FORMAT
         stream.gop_size = gop
         stream.thread_count = 1  # the file must not depend on the number of cores
         for done, image in enumerate(images, start=1):
-            container.mux(stream.encode(av.VideoFrame.from_ndarray(image, format="rgb24")))
+            container.mux(stream.encode(encodable(image, PIXEL_FORMAT)))
             if progress is not None:
                 progress(done, frames)
         container.mux(stream.encode())
