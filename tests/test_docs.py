@@ -33,7 +33,8 @@ def reference() -> str:
         "",
         "Written by `python -m tests.test_docs`; a test compares it with the command.",
         "",
-        "Exit codes: 0 fine, 1 an input failed, 2 wrong usage, 130 interrupted (finished work is kept).",
+        "Exit codes: 0 fine, 1 an input failed, 2 wrong usage, 130 interrupted (finished work is kept), 141 nobody "
+        "reads the output any more (`| head`).",
         f"Errors are one line on stderr. {dice_ce.DISCLAIMER}",
     ]
     for command in commands(build_parser()):

@@ -3,6 +3,7 @@
 import argparse
 import json
 import os
+import struct
 import subprocess
 import sys
 import threading
@@ -542,6 +543,17 @@ def test_a_damaged_directory_of_a_zip_is_one_line(
     code, said = run(capfd, "inspect", path)
     assert (code, said.count("\n")) == (1, 1)
     assert f"{path}: the zip is damaged or incomplete" in said
+
+
+def test_members_that_seem_to_begin_before_the_file_are_undecodable(
+    tmp_path: Path, capfd: pytest.CaptureFixture[str]
+) -> None:
+    path = zipped(numbered_folder(tmp_path / "frames", ["0.png", "1.png"]), tmp_path / "exam.zip")
+    (place,) = struct.unpack("<I", path.read_bytes()[-6:-2])
+    spoil(path, b"PK\x05\x06", 16, struct.pack("<I", place + 40), which=0)
+    code, said = run(capfd, "inspect", path)
+    assert (code, said.count("\n")) == (1, 1)
+    assert f"{path}: not one frame can be decoded" in said
 
 
 @pytest.mark.parametrize("name", [b"ex\xff.mp4", b"x" * 251 + b".mp4", b"two\nlines.mp4", b"\x1b[31m.mp4"])
