@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import logging
 import pickle
+import re
 import shutil
 import socket
 import sys
@@ -23,6 +24,7 @@ import huggingface_hub  # noqa: E402
 from dice_ce.backbones import hf  # noqa: E402
 from dice_ce.encoder import OnnxEncoder, load_encoder  # noqa: E402
 from dice_ce.errors import EncoderError, MissingExtraError  # noqa: E402
+from dice_ce.extras import install_command  # noqa: E402
 from tests.tiny_models import CASES, IMAGENET, MLP, randomised  # noqa: E402
 
 EXPORTED = ("dinov3", "dinov2", "siglip")
@@ -407,7 +409,7 @@ def test_loading_and_exporting_are_silent_and_leave_no_trace(
 @pytest.mark.parametrize("package", ["torch", "transformers"])
 def test_missing_package(folders: dict[str, Path], monkeypatch: pytest.MonkeyPatch, package: str) -> None:
     monkeypatch.setitem(sys.modules, package, None)
-    with pytest.raises(MissingExtraError, match=rf"'{package}'.*pip install 'dice-ce\[hf\]'"):
+    with pytest.raises(MissingExtraError, match=f"'{package}'.*{re.escape(install_command('hf'))}"):
         load_encoder(str(folders["dinov3"]))
 
 

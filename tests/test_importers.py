@@ -24,6 +24,7 @@ from dice_ce.datasets.tables import Box, Event, LabelledFrame, Tables, Timeline
 from dice_ce.datasets.timelines import disjoint, runs
 from dice_ce.datasets.words import DISTRACTORS, HARMLESS, label_of, labels_of, unique
 from dice_ce.errors import InputError, MissingExtraError, UsageError
+from dice_ce.extras import install_command
 from dice_ce.taxonomy import VIDEOCAP_12
 
 VIDEO, OTHER = "0728084c8da942d9", "64440803f87b4843"
@@ -698,7 +699,7 @@ def test_truncated_spreadsheets_are_refused_wherever_they_end(tmp_path: Path) ->
 def test_without_openpyxl_the_remedy_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     folder = write_capsule_vision(tmp_path)
     monkeypatch.setitem(sys.modules, "openpyxl", None)
-    with pytest.raises(MissingExtraError, match=r"pip install 'dice-ce\[datasets\]'"):
+    with pytest.raises(MissingExtraError, match=re.escape(install_command("datasets"))):
         import_capsule_vision(folder)
 
 
