@@ -18,6 +18,7 @@ os.environ |= {"OPENBLAS_NUM_THREADS": "1", "ORT_DISABLE_TELEMETRY": "1"}
 import argparse
 import contextlib
 import copy
+import csv
 import hashlib
 import io
 import json
@@ -559,8 +560,9 @@ def _incomplete(folder: Path) -> Iterator[str]:
     """Tell what a folder of results lacks."""
     try:
         summary = json.loads((folder / "summary.json").read_text())
-        rows = (folder / "findings.csv").read_text().splitlines()[1:]
-        if len(rows) != len(summary["items"]) or not all((folder / row.rsplit(",")[-1]).stat().st_size for row in rows):
+        with (folder / "findings.csv").open(newline="") as file:
+            rows = list(csv.DictReader(file))
+        if len(rows) != len(summary["items"]) or not all((folder / row["keyframe"]).stat().st_size for row in rows):
             yield "keyframes or findings are not those of the summary"
         if not (folder / "report.html").read_text().rstrip().endswith("</html>"):
             yield "half a report"
