@@ -18,7 +18,7 @@ from dice_ce import DISCLAIMER
 from dice_ce.converger import Judgment, Verdict
 from dice_ce.errors import InputError
 from dice_ce.exam import Exam
-from dice_ce.files import write_atomically
+from dice_ce.files import printable, write_atomically
 from dice_ce.frames import Ints
 from dice_ce.keyframes import Keyframes
 from dice_ce.reliability import NOT_MEASURED, Reliability, Table, read_table, table_facts
@@ -203,7 +203,7 @@ def _describe(
                 seconds=round(float(candidates.seconds[row]), 3),
                 score=round(float(candidates.score[row]), DIGITS),
                 probability=round(float(distributions[row, judgment.label]), DIGITS),
-                file=names[candidates.frames.index[row]] if names else None,
+                file=printable(names[candidates.frames.index[row]]) if names else None,
             )
             for row in chosen
         )
