@@ -51,7 +51,7 @@ bundle: .venv/dev-installed  ## fine-tune, train and tune the bundle that ships
 	$(BIN)/python tools/train_default_bundle.py --data $(DICE_CE_DATA) --encoder $(WORK)/encoder.onnx \
 		--work $(WORK)/encoder --exams $(WORK)/composed
 
-results: .venv/dev-installed  ## compose exams, tune and run every method on them, write all tables and pictures
+results: .venv/dev-installed  ## compose exams, tune and run every method on them, write all tables and plots
 	$(COMPOSE)
 	$(BIN)/dice-ce tune --data $(WORK)/composed --trials 400 --out $(WORK)/tuned --log $(WORK)/trials.csv
 	$(BIN)/dice-ce benchmark --data $(WORK)/composed --bundle $(WORK)/tuned --out $(WORK)/benchmark

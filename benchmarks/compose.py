@@ -1,9 +1,9 @@
 """Composed exams in figures: what a composition shows, and how fast it is written.
 
-    python benchmarks/compose.py DATA [--exams 68] [--seed 0] [--plan-only] [--picture PNG]
+    python benchmarks/compose.py DATA [--exams 68] [--seed 0] [--plan-only] [--image PNG]
 
 DATA holds the labelled frames and galar/events.json. Figures of the plan are those of `dice-ce data compose` with the
-same arguments. Speed is measured at 336 x 336, including decoding the stills and H.264, on exams of 2,000 frames, one
+same arguments. Speed is measured at 336 x 336, including decoding the images and H.264, on exams of 2,000 frames, one
 per core; the frames each core makes per second of its own time say what an idle machine would do.
 """
 
@@ -14,11 +14,11 @@ import tempfile
 import time
 from pathlib import Path
 
-from dice_ce.datasets.compose import compose, plan_exams, plan_text
-from dice_ce.datasets.compose.chart import draw_plan
 from dice_ce.datasets.galar import import_galar
 from dice_ce.datasets.pool import load_pool
-from dice_ce.extraction import cpu_count
+from dice_ce.features.extraction import cpu_count
+from dice_ce.lab.compose import compose, plan_exams, plan_text
+from dice_ce.lab.compose.chart import draw_plan
 
 MEASURED_EXAMS, MEASURED_FRAMES = 4, 2000
 
@@ -58,7 +58,7 @@ def main() -> None:
     parser.add_argument("--frames-per-exam", type=int, default=8000)
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--plan-only", action="store_true", help="do not measure the speed")
-    parser.add_argument("--picture", type=Path, metavar="PNG", help="draw the timeline of one exam")
+    parser.add_argument("--image", type=Path, metavar="PNG", help="draw the timeline of one exam")
     parser.add_argument("--exam", metavar="ID", help="which (default: the first)")
     options = parser.parse_args()
     timelines = options.data / "galar" / "events.json"
@@ -66,10 +66,10 @@ def main() -> None:
     began = time.perf_counter()
     plans = plan_exams(pool, lines, exams=options.exams, frames_per_exam=options.frames_per_exam, seed=options.seed)
     print(f"planned in {time.perf_counter() - began:.1f} s\n\n{plan_text(plans)}")
-    if options.picture:
+    if options.image:
         plan = next((plan for plan in plans if plan.exam_id == options.exam), plans[0])
         line = next(line for line in lines if f"galar-{line.exam_id}" == plan.patient_id)
-        draw_plan(plan, line, options.picture)
+        draw_plan(plan, line, options.image)
     if not options.plan_only:
         print(f"\n{measure_speed(options.data, timelines)}")
 

@@ -3,8 +3,8 @@
     python benchmarks/extract.py [--frames 6000] [--rounds 2] [--work FOLDER] [--json FILE]
 
 All in one run, because only ratios within a run mean anything on a shared machine:
-  decode   the same workers decode, crop, scale and mask, and throw the pictures away
-  encode   the same workers encode pictures that are in memory already
+  decode   the same workers decode, crop, scale and mask, and throw the images away
+  encode   the same workers encode images that are in memory already
   ideal    1 / (1/decode + 1/encode): what is left when nothing but these two costs anything
   exact    dice_ce.extract(gate=None), end to end, into an empty cache
   gated    dice_ce.extract() as users run it
@@ -31,15 +31,17 @@ from pathlib import Path
 import av
 import numpy as np
 
-from dice_ce.encoder import Encoder, load_encoder
-from dice_ce.exam import Exam, Renderer, open_exam
-from dice_ce.extraction import BLOCK_LENGTH, cpu_count, extract, plan_segments
+from dice_ce.exam.open import Exam, Renderer, open_exam
+from dice_ce.features.encoder import Encoder
+from dice_ce.features.extraction import BLOCK_LENGTH, cpu_count, extract, plan_segments
+from dice_ce.features.gate import BATCH, GateConfig
 from dice_ce.files import CACHE_VARIABLE, cache_root
-from dice_ce.gate import BATCH, GateConfig
+from dice_ce.lab.simulator import simulate
+from dice_ce.method.bundle import load_bundle
 from dice_ce.progress import ProgressBar
-from dice_ce.simulator import simulate
 
-ENCODER = "efficientnet-lite0"
+NETWORK = "efficientnet-lite0"
+"""Of the shipped encoder; which weights it has makes no difference to its speed."""
 SIZE = 576
 NAIVE_FRAMES = 480
 TUNED = {"MALLOC_MMAP_MAX_": "0", "MALLOC_TRIM_THRESHOLD_": "100000000000"}
@@ -80,13 +82,13 @@ def decode_only(exam: Exam, encoder: Encoder) -> None:
 
 
 def encode_only(exam: Exam, encoder: Encoder, frames: int) -> None:
-    """Encode pictures that are decoded already, in the batches an extraction uses."""
-    pictures = np.stack([picture for _, picture in exam.read(0, BLOCK_LENGTH, size=encoder.input_size)])
+    """Encode images that are decoded already, in the batches an extraction uses."""
+    images = np.stack([image for _, image in exam.read(0, BLOCK_LENGTH, size=encoder.input_size)])
     share = frames // cpu_count()
 
     def work() -> None:
         for i in range(0, share, BATCH):
-            encoder.encode(pictures[i % BLOCK_LENGTH : i % BLOCK_LENGTH + BATCH])
+            encoder.encode(images[i % BLOCK_LENGTH : i % BLOCK_LENGTH + BATCH])
 
     on_all_cores(work)
 
@@ -112,17 +114,14 @@ def naive(video: Path, frames: int) -> float:
     import torch
     from efficientnet_lite_pytorch import EfficientNet
 
-    from dice_ce.backbones.lite import _weights_file
-
-    network = EfficientNet.from_name(ENCODER).eval()
-    network.load_state_dict(torch.load(_weights_file(0, ENCODER), weights_only=True))
+    network = EfficientNet.from_name(NETWORK).eval()
     began = time.perf_counter()
     capture, batch, features = cv2.VideoCapture(str(video)), [], []
     with torch.no_grad():
         for _ in range(frames):
-            _, picture = capture.read()
-            picture = cv2.cvtColor(cv2.resize(picture, (224, 224)), cv2.COLOR_BGR2RGB)
-            batch.append(torch.from_numpy(picture).permute(2, 0, 1))
+            _, image = capture.read()
+            image = cv2.cvtColor(cv2.resize(image, (224, 224)), cv2.COLOR_BGR2RGB)
+            batch.append(torch.from_numpy(image).permute(2, 0, 1))
             if len(batch) == 32:
                 pixels = (torch.stack(batch).float() - 127) / 128
                 features.append(network.extract_features(pixels).mean((2, 3)))
@@ -142,7 +141,7 @@ def in_a_fresh_process(*arguments: object, environment: dict[str, str] | None = 
 def peak_megabytes(video: Path) -> float:
     """Extract in this process and return how much memory that took at most."""
     with open_exam(video) as exam, tempfile.TemporaryDirectory() as empty:
-        os.environ[CACHE_VARIABLE], encoder = empty, load_encoder(ENCODER)
+        os.environ[CACHE_VARIABLE], encoder = empty, load_bundle().encoder
         extract(exam, encoder)
     return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
 
@@ -179,7 +178,7 @@ def repeated(video: Path, times: int) -> Path:
 
 def measure(video: Path, rounds: int, work: Path) -> dict[str, float]:
     """All the speeds, in turns, so that a slow minute hits all of them."""
-    encoder = load_encoder(ENCODER)
+    encoder = load_bundle().encoder
     speeds: dict[str, list[float]] = {}
     counts: dict[str, int] = {}
     with open_exam(video) as exam:
@@ -230,7 +229,7 @@ def main() -> None:
 
 def report(figures: dict[str, float], frames: int) -> str:
     """Write the figures as the table that stands in docs/benchmarks.md."""
-    lines = [f"{frames:,} frames of {SIZE}x{SIZE}, H.264, {ENCODER}, {cpu_count()} threads", ""]
+    lines = [f"{frames:,} frames of {SIZE}x{SIZE}, H.264, {NETWORK}, {cpu_count()} threads", ""]
     lines += ["| what | frames/s | of ideal | x naive | x tuned naive |", "|---|---|---|---|---|"]
     for name in ("decode", "encode", "ideal", "exact", "gated", "naive", "tuned"):
         speed = figures[name]

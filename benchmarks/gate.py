@@ -2,7 +2,7 @@
 
     python benchmarks/gate.py [--frames 3000] [--work FOLDER]        DICE_CE_DATA=FOLDER adds real capsule frames
 
-Three tables: what small disturbances of one and the same picture do to its feature (the yardstick for the bound), a
+Three tables: what small disturbances of one and the same image do to its feature (the yardstick for the bound), a
 simulated exam that stands still about 40 % of the time, and runs of consecutive labelled frames of real exams.
 The error is the cosine distance between the feature a frame was given and its own exact one.
 """
@@ -22,14 +22,15 @@ from pathlib import Path
 import numpy as np
 import numpy.typing as npt
 
-from dice_ce.encoder import Encoder, load_encoder
-from dice_ce.exam import open_exam
-from dice_ce.extraction import BLOCK_LENGTH
+from dice_ce.exam.images import ImageSource
+from dice_ce.exam.open import open_exam
+from dice_ce.features.encoder import Encoder
+from dice_ce.features.extraction import BLOCK_LENGTH
+from dice_ce.features.gate import GateConfig, cell_means, encode_block, find_runs
 from dice_ce.files import cache_root
-from dice_ce.gate import GateConfig, cell_means, encode_block, find_runs
+from dice_ce.lab.simulator import simulate
+from dice_ce.method.bundle import load_bundle
 from dice_ce.progress import ProgressBar
-from dice_ce.readers.images import ImageSource
-from dice_ce.simulator import simulate
 
 Images = npt.NDArray[np.uint8]
 Vectors = npt.NDArray[np.float32]
@@ -57,8 +58,8 @@ def exact_features(images: Images, encoder: Encoder) -> Vectors:
 
 
 def yardstick(images: Images, encoder: Encoder) -> Iterable[str]:
-    """Disturb pictures a little and say how far their features move."""
-    yield "| disturbance of one picture | largest change of a cell | cosine distance: median | 95 % |"
+    """Disturb images a little and say how far their features move."""
+    yield "| disturbance of one image | largest change of a cell | cosine distance: median | 95 % |"
     yield "|---|---|---|---|"
     rng = np.random.default_rng(0)
     exact = exact_features(images, encoder)
@@ -106,14 +107,14 @@ def cost(images: Images, encoder: Encoder) -> str:
 
 
 def simulated_blocks(work: Path, frames: int, encoder: Encoder) -> list[Images]:
-    """Pictures of a simulated exam as the encoder sees them."""
+    """Images of a simulated exam as the encoder sees them."""
     video = work / f"simulated-336-{frames}.mp4"
     if not video.exists():
         with ProgressBar(f"rendering {video.name}") as bar:
             simulate(video, frames=frames, lesions=0, progress=bar)
     with open_exam(video) as exam:
-        pictures = (picture for _, picture in exam.read(size=encoder.input_size))
-        blocks = iter(lambda: list(itertools.islice(pictures, BLOCK_LENGTH)), [])
+        images = (image for _, image in exam.read(size=encoder.input_size))
+        blocks = iter(lambda: list(itertools.islice(images, BLOCK_LENGTH)), [])
         return [np.stack(block) for block in blocks]
 
 
@@ -150,13 +151,13 @@ def main() -> None:
     parser.add_argument("--frames", type=int, default=3000)
     parser.add_argument("--work", type=Path, default=cache_root() / "benchmarks", help="where the exam is kept")
     options = parser.parse_args()
-    encoder = load_encoder("efficientnet-lite0")
+    encoder = load_bundle().encoder
     blocks = simulated_blocks(options.work, options.frames, encoder)
     data = Path(os.environ.get("DICE_CE_DATA") or "/nowhere")
     real = real_blocks(data) if (data / "frames.csv").is_file() else []
     sample = np.concatenate([block[:1] for block in real or blocks])[:64]
     print(
-        f"\nYardstick, {len(sample)} {'real' if real else 'simulated'} pictures\n",
+        f"\nYardstick, {len(sample)} {'real' if real else 'simulated'} images\n",
         *yardstick(sample, encoder),
         sep="\n",
     )

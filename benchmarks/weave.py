@@ -20,9 +20,9 @@ from fractions import Fraction
 
 import numpy as np
 
-from dice_ce.frames import FrameTable
-from dice_ce.selector import Candidates
-from dice_ce.weaver import WeaverConfig, weave
+from dice_ce.exam.frames import FrameTable
+from dice_ce.method.selector import Candidates
+from dice_ce.method.weaver import WeaverSettings, weave
 
 SIZES = (1_000, 10_000, 30_000, 100_000)
 GLIMPSES = 20
@@ -41,11 +41,11 @@ def synthetic(count: int, dim: int) -> Candidates:
     return Candidates(frames, seconds, vectors, np.ones(count, np.float32))
 
 
-def measure(count: int, dim: int, method: str) -> str:
+def measure(count: int, dim: int) -> str:
     """Weave once and describe it in one line."""
     candidates = synthetic(count, dim)
     began = time.perf_counter()
-    contexts = weave(candidates, WeaverConfig(method="kmeans" if method == "kmeans" else "ward"))
+    contexts = weave(candidates, WeaverSettings())
     seconds = time.perf_counter() - began
     digest = hashlib.sha256()
     for context in contexts:
@@ -57,18 +57,17 @@ def measure(count: int, dim: int, method: str) -> str:
 def main() -> None:
     """Measure every size and print the table."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--method", choices=("ward", "kmeans"), default="ward")
     parser.add_argument("--dim", type=int, default=1280)
     parser.add_argument("--size", type=int, help=argparse.SUPPRESS)
     options = parser.parse_args()
     if options.size:
-        print(measure(options.size, options.dim, options.method))
+        print(measure(options.size, options.dim))
         return
-    print(f"{options.method}, dimension {options.dim}\n")
+    print(f"dimension {options.dim}\n")
     print("| candidates | seconds | peak MB | contexts | digest of the contexts |\n|---|---|---|---|---|")
     times = []
     for size in SIZES:
-        command = [sys.executable, __file__, "--size", str(size), "--method", options.method, "--dim", str(options.dim)]
+        command = [sys.executable, __file__, "--size", str(size), "--dim", str(options.dim)]
         line = subprocess.run(command, check=True, stdout=subprocess.PIPE, text=True).stdout.split()
         times.append(float(line[1]))
         print(

@@ -8,8 +8,12 @@ from pathlib import Path
 import pytest
 from hypothesis import HealthCheck, settings
 
-from dice_ce.encoder import OnnxEncoder
-from tests.material import write_tiny_encoder
+from dice_ce.features.encoder import OnnxEncoder
+from dice_ce.method.bundle import Profile, save_bundle
+from dice_ce.method.selector import SelectorSettings
+from dice_ce.method.settings import Settings
+from dice_ce.taxonomy import Taxonomy
+from tests.material import moving_dots, tiny_head, write_tiny_encoder, write_video
 
 # Examples are the same in every run, however slow the machine; `python -m tests.hard` draws others.
 settings.register_profile(
@@ -31,6 +35,39 @@ def cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 def tiny_encoder(tmp_path: Path) -> OnnxEncoder:
     """A real ONNX encoder that is small enough to run thousands of times."""
     return OnnxEncoder.open(write_tiny_encoder(tmp_path / "tiny.onnx"))
+
+
+@pytest.fixture
+def bundle_folder(tmp_path: Path) -> Path:
+    """A bundle with random heads that call about half of all frames abnormal."""
+    encoder = OnnxEncoder.open(write_tiny_encoder(tmp_path / "tiny.onnx"))
+    save_bundle(
+        tmp_path / "bundle",
+        name="tiny",
+        taxonomy=Taxonomy(),
+        encoder=encoder,
+        selector=tiny_head(encoder.dim, 1),
+        diagnoser=tiny_head(encoder.dim, 12, seed=1),
+        temperature=1.0,
+        profiles={"default": Profile(Settings(SelectorSettings(tau_s=0.4)), "made for tests")},
+        card="# tiny\n",
+    )
+    return tmp_path / "bundle"
+
+
+@pytest.fixture
+def dataset(tmp_path: Path) -> Path:
+    """Four exams of eighty frames, one every ten seconds."""
+    folder = tmp_path / "data"
+    folder.mkdir()
+    splits = {"a": "validation", "b": "validation", "c": "test", "d": "test"}
+    for seed, name in enumerate(splits):
+        write_video(folder / f"{name}.mp4", moving_dots(80, seed=seed))
+    rows = "".join(f"{name},p{name},{split},{name}.mp4,1/10\n" for name, split in splits.items())
+    (folder / "exams.csv").write_text("exam_id,patient_id,split,video,exam_fps\n" + rows)
+    findings = "a,1,100,ulcer\na,2,600,polyp\nb,1,300,hematocele\nc,1,200,erosion\nd,1,700,polyp\nd,2,100,ulcer\n"
+    (folder / "findings.csv").write_text("exam_id,finding_id,seconds,label\n" + findings)
+    return folder
 
 
 @pytest.fixture

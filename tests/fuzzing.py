@@ -285,7 +285,7 @@ def make_whole(folder: Path) -> Whole:
 def _make_whole(whole: Whole) -> None:
     from dice_ce.cli import main
     from tests.material import moving_dots, numbered_folder, write_video, zipped
-    from tests.test_pipeline import COLOURS, save_colour_bundle
+    from tests.method.test_pipeline import COLOURS, save_colour_bundle
 
     save_colour_bundle(whole.bundle)
     chance = np.random.default_rng(0)
@@ -595,14 +595,6 @@ def fuzz(numbers: list[int], seed: int, folder: Path, say: Callable[[str], None]
     """Run the inputs of these numbers; return how many did what they must not do."""
     whole = make_whole(folder)
     import onnxruntime  # noqa: F401
-
-    import dice_ce.benchmark.scorecard
-    import dice_ce.bundle
-    import dice_ce.cli
-    import dice_ce.datasets.check
-    import dice_ce.outputs
-    import dice_ce.pipeline
-    import dice_ce.predict  # noqa: F401  all of it once, here, and not in every process
 
     left, running, failures = list(reversed(numbers)), dict[int, Running](), 0
     counts, began = Counter[tuple[str, str]](), time.monotonic()

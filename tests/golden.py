@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 
 import dice_ce
-from dice_ce.pictures import write_picture
+from dice_ce.exam.codec import write_image
 
 GOLDEN = Path(__file__).parent / "golden" / "summary.json"
 
@@ -20,7 +20,7 @@ def golden_summary(frames: list[np.ndarray], bundle: Path) -> dict[str, Any]:
     """Summarise lossless frames; what belongs to the machine rather than to the method is left out."""
     with tempfile.TemporaryDirectory() as folder:
         for i, frame in enumerate(frames):
-            write_picture(Path(folder) / "exam" / f"{i:04d}.png", frame)
+            write_image(Path(folder) / "exam" / f"{i:04d}.png", frame)
         clock = dice_ce.ClockOptions(exam_fps=Fraction(1, 10))
         with dice_ce.open_exam(Path(folder) / "exam", clock=clock) as exam:
             summary = json.loads(dice_ce.summarize(exam, bundle=bundle).to_json())
@@ -30,7 +30,7 @@ def golden_summary(frames: list[np.ndarray], bundle: Path) -> dict[str, Any]:
 
 
 if __name__ == "__main__":
-    from tests.test_pipeline import colour_frames, save_colour_bundle
+    from tests.method.test_pipeline import colour_frames, save_colour_bundle
 
     with tempfile.TemporaryDirectory() as folder:
         GOLDEN.parent.mkdir(exist_ok=True)

@@ -11,12 +11,11 @@ from pathlib import Path
 
 import av
 import numpy as np
-import numpy.typing as npt
 
-from dice_ce.pictures import write_picture
-from dice_ce.selector import Head
+from dice_ce.exam.codec import write_image
+from dice_ce.method.selector import Head
+from dice_ce.types import Image
 
-Image = npt.NDArray[np.uint8]
 SIZE = 96
 BLOCK = SIZE // 4
 
@@ -28,10 +27,10 @@ def numbered(ordinal: int, size: int = SIZE) -> Image:
     return np.repeat(grey[:, :, None], 3, axis=2)
 
 
-def read_number(picture: Image) -> int:
+def read_number(image: Image) -> int:
     """The ordinal a decoded frame shows."""
-    block = picture.shape[0] // 4
-    middles = picture[block // 2 :: block, block // 2 :: block].mean(axis=2)
+    block = image.shape[0] // 4
+    middles = image[block // 2 :: block, block // 2 :: block].mean(axis=2)
     return int(sum(1 << k for k, value in enumerate(middles.ravel()) if value > 128))
 
 
@@ -49,13 +48,13 @@ def write_video(
     """Encode frames; `pts` says when each is shown, in units of `time_base`."""
     with av.open(str(path), "w", options=container_options or {}) as container:
         stream = None
-        for i, picture in enumerate(frames):
+        for i, image in enumerate(frames):
             if stream is None:
                 stream = container.add_stream(codec, rate=25, options=options or {})
-                stream.height, stream.width = picture.shape[:2]
+                stream.height, stream.width = image.shape[:2]
                 stream.pix_fmt = pix_fmt
                 stream.codec_context.time_base = time_base
-            frame = av.VideoFrame.from_ndarray(np.ascontiguousarray(picture), format="rgb24")
+            frame = av.VideoFrame.from_ndarray(np.ascontiguousarray(image), format="rgb24")
             frame.pts, frame.time_base = pts(i), time_base
             container.mux(stream.encode(frame))
         assert stream is not None
@@ -77,7 +76,7 @@ def numbered_folder(folder: Path, names: Iterable[str]) -> Path:
     """A folder of numbered frames in the order given."""
     folder.mkdir(parents=True, exist_ok=True)
     for i, name in enumerate(names):
-        write_picture(folder / name, numbered(i))
+        write_image(folder / name, numbered(i))
     return folder
 
 

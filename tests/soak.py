@@ -25,7 +25,7 @@ import numpy as np
 
 from dice_ce.cli import main as dice_ce
 from tests.material import write_video
-from tests.test_pipeline import colour_frames, save_colour_bundle
+from tests.method.test_pipeline import colour_frames, save_colour_bundle
 
 FRAMES = 600
 """As few as make two segments."""
@@ -77,7 +77,8 @@ def main() -> int:
     dice = random.Random(options.seed)
     # One process imports everything and is forked for each run, so that kills hit work and not start-up.
     context = multiprocessing.get_context("forkserver")
-    context.set_forkserver_preload(["tests.test_pipeline", "dice_ce.pipeline", "dice_ce.outputs", "onnxruntime"])
+    modules = ["tests.method.test_pipeline", "dice_ce.method.pipeline", "dice_ce.outputs", "onnxruntime"]
+    context.set_forkserver_preload(modules)
 
     def start(folder: Path) -> BaseProcess:
         process = context.Process(target=summarise, args=(folder,))

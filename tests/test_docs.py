@@ -1,6 +1,6 @@
-"""Docs cannot drift: the README's tree and the command reference are compared with the package.
+"""Docs cannot drift: the README's tree, commands and settings are compared with the package.
 
-`python -m tests.test_docs` writes the command reference anew.
+`python -m tests.test_docs` writes the references of commands and settings anew.
 """
 
 import argparse
@@ -12,9 +12,14 @@ import pytest
 
 import dice_ce
 from dice_ce.cli import build_parser
+from dice_ce.method.bundle import load_bundle
+from dice_ce.method.settings import Settings
+from dice_ce.settings import declarations, values_of
+from dice_ce.table import Table
 
 ROOT = Path(__file__).parent.parent
 REFERENCE = ROOT / "docs" / "reference" / "cli.md"
+SETTINGS = ROOT / "docs" / "reference" / "settings.md"
 
 
 def commands(parser: argparse.ArgumentParser) -> Iterator[argparse.ArgumentParser]:
@@ -49,6 +54,38 @@ def reference() -> str:
             choices = f" ({' or '.join(action.choices)})" if action.choices else ""
             lines.append(f"| `{name}{value}` | {action.help or action.dest}{choices} |")
     return "\n".join(lines) + "\n"
+
+
+def settings_reference() -> str:
+    """Describe every setting and every shipped profile, from their declarations and the bundle."""
+    bundle = load_bundle()
+    known = declarations(Settings)
+    rows = [
+        (f"`{name}`", one.help, one.expected, one.off if one.rule else "", ", ".join(map(str, one.search)) or "–")
+        for name, one in known.items()
+    ]
+    values = {name: values_of(profile.settings) for name, profile in bundle.profiles.items()}
+    profiles = [(f"`{name}`", *(values[profile][name] for profile in values)) for name in known]
+    lines = [
+        "# Settings",
+        "",
+        "Written by `python -m tests.test_docs`; a test compares it with the declarations, which stand beside their",
+        "algorithms. Every setting is an option of `dice-ce summarize` (`tau_s` is `--tau-s`), a value in a profile,",
+        "and part of the provenance.",
+        "",
+        Table.of(("setting", "meaning", "value", "paper (where the rule is ours)", "`tune` tries"), rows).markdown(),
+        "",
+        "## Profiles of the shipped bundle",
+        "",
+        *(f"- `{name}`: {profile.about}" for name, profile in bundle.profiles.items()),
+        "",
+        Table.of(("setting", *(f"`{name}`" for name in values)), profiles).markdown(),
+    ]
+    return "\n".join(lines) + "\n"
+
+
+def test_the_settings_reference_describes_the_settings() -> None:
+    assert SETTINGS.read_text() == settings_reference(), "run: python -m tests.test_docs"
 
 
 def test_the_command_reference_describes_the_command() -> None:
@@ -89,3 +126,4 @@ def test_the_changelog_knows_this_version() -> None:
 
 if __name__ == "__main__":
     REFERENCE.write_text(reference())
+    SETTINGS.write_text(settings_reference())

@@ -13,9 +13,9 @@ from typing import Any
 import pytest
 
 import dice_ce
-from dice_ce.encoder import ENCODERS
 from dice_ce.errors import MissingExtraError, require
 from dice_ce.extras import install_command
+from dice_ce.features.encoder import ENCODERS
 
 ROOT = Path(__file__).parent.parent
 PACKAGE = ROOT / "src" / "dice_ce"
@@ -39,7 +39,7 @@ def test_every_extra_that_the_code_asks_for_exists() -> None:
     asked = {entry.extra for entry in ENCODERS.values()}
     for file in PACKAGE.rglob("*.py"):
         asked |= set(re.findall(r'extra="(\w+)"', file.read_text()))
-    assert {"train", "datasets", "plots", "vlm", "hf", "imagenet"} <= asked <= EXTRAS
+    assert {"train", "datasets", "plots", "vlm", "hf"} <= asked <= EXTRAS
 
 
 def command_of_an_installation(site: Path, recorded: dict[str, Any] | None) -> list[str]:

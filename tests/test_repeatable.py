@@ -16,16 +16,16 @@ import pytest
 
 import dice_ce
 from dice_ce.cli import main
-from dice_ce.encoder import OnnxEncoder
-from dice_ce.exam import open_exam
-from dice_ce.extraction import extract
-from dice_ce.pictures import encode_picture
-from dice_ce.simulator import ExamScript, build_scene, capsule_path, render, simulate
-from dice_ce.simulator.write import _write_video
+from dice_ce.exam.codec import encode_image
+from dice_ce.exam.open import open_exam
+from dice_ce.features.encoder import OnnxEncoder
+from dice_ce.features.extraction import extract
+from dice_ce.lab.simulator import ExamScript, build_scene, capsule_path, render, simulate
+from dice_ce.lab.simulator.write import _write_video
+from tests.lab.test_compose import composed, some_timelines, write_pool
 from tests.load import busy_machine, litter_memory
 from tests.material import moving_dots, write_video
-from tests.test_compose import composed, some_timelines, write_pool
-from tests.test_pipeline import colour_frames, save_colour_bundle
+from tests.method.test_pipeline import colour_frames, save_colour_bundle
 
 BUSY = 3
 
@@ -107,18 +107,18 @@ def test_composed_exams(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("suffix", [".jpg", ".png", ".bmp"])
-def test_pictures(suffix: str) -> None:
+def test_images(suffix: str) -> None:
     frames = [np.ascontiguousarray(frame) for size in (50, 96, 337) for frame in moving_dots(2, size)]
-    repeat(20, lambda _: {str(i): encode_picture(frame, suffix) for i, frame in enumerate(frames)})
+    repeat(20, lambda _: {str(i): encode_image(frame, suffix) for i, frame in enumerate(frames)})
 
 
 @limits_cores
 @pytest.mark.parametrize("suffix", [".jpg", ".png", ".bmp"])
-def test_pictures_with_other_numbers_of_cores(suffix: str) -> None:
+def test_images_with_other_numbers_of_cores(suffix: str) -> None:
     (frame,) = moving_dots(1, 337)
     with cores(1):
-        alone = encode_picture(frame, suffix)
-    assert encode_picture(frame, suffix) == alone
+        alone = encode_image(frame, suffix)
+    assert encode_image(frame, suffix) == alone
 
 
 def test_features(tmp_path: Path, tiny_encoder: OnnxEncoder, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -93,7 +93,7 @@ SIDE = 56
 LAYERS = ["sliding_attention", "full_attention"]
 TURNS = (
     "{{% for message in messages %}}{start}{{{{ message.role }}}}\n{{% for part in message.content %}}"
-    "{{% if part.type == 'image' %}}{picture}{{% else %}}{{{{ part.text }}}}{{% endif %}}"
+    "{{% if part.type == 'image' %}}{image}{{% else %}}{{{{ part.text }}}}{{% endif %}}"
     "{{% endfor %}}{end}\n{{% endfor %}}"
     "{{% if add_generation_prompt %}}{start}{answerer}\n{{% endif %}}"
 )
@@ -115,7 +115,7 @@ class VlmCase:
 
 QWEN_TOKENS = ("<|endoftext|>", "<|im_start|>", "<|im_end|>", "<|vision_start|>", "<|vision_end|>", "<|image_pad|>")
 CHAT = {"start": "<|im_start|>", "end": "<|im_end|>", "answerer": "assistant"}
-QWEN_TEMPLATE = TURNS.format(picture="<|vision_start|><|image_pad|><|vision_end|>", **CHAT)
+QWEN_TEMPLATE = TURNS.format(image="<|vision_start|><|image_pad|><|vision_end|>", **CHAT)
 
 
 def _qwen_tokens(tokenizer: Any) -> dict[str, int]:
@@ -185,7 +185,7 @@ VLM_CASES = {
     "internvl": VlmCase(
         internvl,
         ("<|endoftext|>", "<|im_start|>", "<|im_end|>", "<img>", "</img>", "<IMG_CONTEXT>", "<video>"),
-        TURNS.format(picture="<IMG_CONTEXT>\n", **CHAT),
+        TURNS.format(image="<IMG_CONTEXT>\n", **CHAT),
         {"size": {"height": SIDE, "width": SIDE}, "image_mean": IMAGENET[0], "image_std": IMAGENET[1]},
         {
             "start_image_token": "<img>",
@@ -198,7 +198,7 @@ VLM_CASES = {
         gemma3,
         ("<bos>", "<start_of_turn>", "<end_of_turn>", "<start_of_image>", "<image_soft_token>", "<end_of_image>"),
         "{{ bos_token }}"
-        + TURNS.format(start="<start_of_turn>", end="<end_of_turn>", answerer="model", picture="<start_of_image>"),
+        + TURNS.format(start="<start_of_turn>", end="<end_of_turn>", answerer="model", image="<start_of_image>"),
         {"size": {"height": SIDE, "width": SIDE}, "image_mean": HALF[0], "image_std": HALF[1], "resample": 2},
         {"boi_token": "<start_of_image>", "image_token": "<image_soft_token>", "eoi_token": "<end_of_image>"},
     ),

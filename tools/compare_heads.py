@@ -14,14 +14,14 @@ from pathlib import Path
 import numpy as np
 
 from dice_ce.benchmark.frames import balanced_accuracy, roc_auc
-from dice_ce.encoder import load_encoder
+from dice_ce.features.encoder import load_encoder
+from dice_ce.lab.training.data import gather
+from dice_ce.lab.training.heads import HeadConfig, train_diagnoser, train_selector
+from dice_ce.lab.training.run import TrainConfig, samples_of_split
+from dice_ce.lab.training.samples import Samples
+from dice_ce.lab.training.simulated import SOURCE
 from dice_ce.progress import ProgressBar
 from dice_ce.taxonomy import Taxonomy
-from dice_ce.training.data import gather
-from dice_ce.training.heads import HeadConfig, train_diagnoser, train_selector
-from dice_ce.training.run import TrainConfig, samples_of_split
-from dice_ce.training.samples import Samples
-from dice_ce.training.simulated import SOURCE
 
 SHIPPED = HeadConfig()
 WEAK = replace(SHIPPED, dropout=0.1, weight_decay=0.05)

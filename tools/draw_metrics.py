@@ -13,11 +13,20 @@ from pathlib import Path
 from typing import Any
 
 from dice_ce.benchmark.consistency import THRESHOLDS, Pairs, count_pairs
-from dice_ce.benchmark.match import MATCH_WINDOW, NOTHING, Selection, Selections, Targets, Verdicts, judge, milliseconds
+from dice_ce.benchmark.match import (
+    MATCH_WINDOW,
+    NOTHING,
+    Selection,
+    Selections,
+    Targets,
+    Verdicts,
+    match_selections,
+    milliseconds,
+)
 from dice_ce.benchmark.metrics import RATIOS, Counts, count
-from dice_ce.clock import hms, parse_time
 from dice_ce.datasets.tables import Finding
 from dice_ce.errors import require
+from dice_ce.exam.clock import hms, parse_time
 from dice_ce.taxonomy import Taxonomy
 
 ROOT = Path(__file__).parent.parent
@@ -75,7 +84,7 @@ def read_example(page: str) -> Example:
         for number, row in enumerate(tables["selected"], start=1)
     )
     targets = Targets.of(findings, taxonomy)
-    verdicts = judge(targets, chosen, taxonomy.normal)
+    verdicts = match_selections(targets, chosen, taxonomy.normal)
     return Example(findings, chosen, targets, verdicts, count(verdicts, targets, chosen, taxonomy.normal), taxonomy)
 
 
@@ -302,7 +311,7 @@ def _draw_rates(figure: Any, pairs: Pairs) -> None:
 
 
 def main() -> None:
-    """Draw all pictures of the page."""
+    """Draw all plots of the page."""
     example = read_example(PAGE.read_text(encoding="utf-8"))
     draw_timeline(example, IMAGES / "metrics-timeline.png")
     draw_consistency(example, IMAGES / "metrics-consistency.png")

@@ -4,7 +4,7 @@
     python tools/finetune_encoder.py --data FOLDER --judge ENCODER      only report, on any encoder
 
 Labelled real frames (split by case, see dice_ce.datasets.splits) and simulated exams train it; figures are given for
-the validation cases, and with --test once for the test cases. It is resumable: rendered exams, decoded pictures and
+the validation cases, and with --test once for the test cases. It is resumable: rendered exams, decoded images and
 the state of the training, at most a minute old, are kept in the work folder. Set MALLOC_MMAP_MAX_=0 and
 MALLOC_TRIM_THRESHOLD_=100000000000 in the environment: glibc otherwise spends half of the time on giving memory back.
 """
@@ -20,39 +20,39 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 import torch
+from imagenet_encoder import imagenet_encoder
 
 from dice_ce.benchmark.frames import balanced_accuracy, confusion, selector_figures
 from dice_ce.datasets.pool import load_pool
 from dice_ce.datasets.splits import split_cases
 from dice_ce.datasets.tables import LabelledFrame
-from dice_ce.encoder import Encoder, OnnxEncoder, load_encoder
+from dice_ce.features.encoder import Encoder, OnnxEncoder, load_encoder
 from dice_ce.files import cache_root
+from dice_ce.lab.training.examples import Examples, joined_examples, make_examples
+from dice_ce.lab.training.finetune import Recipe, finetune
+from dice_ce.lab.training.images import Images, joined, kept, read_exam_images, read_labelled_images
+from dice_ce.lab.training.network import CLASSES, SELECTOR, Network, export_network, pooled, read_network
+from dice_ce.lab.training.simulated import SEEDS, SOURCE, STEP, training_exam
 from dice_ce.progress import ProgressBar
 from dice_ce.taxonomy import NORMAL, VIDEOCAP_12, Taxonomy
-from dice_ce.training.examples import Examples, joined_examples, make_examples
-from dice_ce.training.finetune import Recipe, finetune
-from dice_ce.training.network import CLASSES, SELECTOR, Network, export_network, pooled, read_network
-from dice_ce.training.pictures import Pictures, joined, kept, read_exam_pictures, read_pictures
-from dice_ce.training.simulated import SEEDS, SOURCE, STEP, training_exam
+from dice_ce.types import Floats
 
-Floats = npt.NDArray[np.float32]
-
-START, NAME = "efficientnet-lite0", "dice-ce-encoder"
+NAME = "dice-ce-encoder"
 SIZE = 224
 FROZEN = 15
 """Convolutions that stay as ImageNet made them: the stem and the first five blocks."""
 SIMULATED_SHARE = 0.13
 """Of what is drawn, so that the demonstration works; more would be learning the simulator."""
 WANTED_RECALL = 0.95
-PROBE_PICTURES, PROBE_DECAY, PRIOR_SHARE = 3500, 0.03, 0.7
+PROBE_IMAGES, PROBE_DECAY, PRIOR_SHARE = 3500, 0.03, 0.7
 BATCH = 16
 
 
 @dataclass(frozen=True, eq=False)
 class Part:
-    """One split: pictures and what is known about them."""
+    """One split: images and what is known about them."""
 
-    pictures: Pictures
+    images: Images
     frames: list[LabelledFrame]
 
 
@@ -70,32 +70,32 @@ def real_parts(data: Path, work: Path) -> dict[str, Part]:
     return parts
 
 
-def _reader(frames: list[LabelledFrame], bar: ProgressBar) -> Callable[[], Pictures]:
-    return lambda: read_pictures(frames, SIZE, bar)
+def _reader(frames: list[LabelledFrame], bar: ProgressBar) -> Callable[[], Images]:
+    return lambda: read_labelled_images(frames, SIZE, bar)
 
 
 def simulated_part(work: Path, seeds: Sequence[int]) -> Part:
     """Render (once) exams with two events of every class, and take every third frame."""
-    pictures, frames = [], []
+    images, frames = [], []
     for seed in seeds:
         path, labels = training_exam(work, seed)
         ordinals = range(0, len(labels), STEP)
-        pictures.append(read_exam_pictures(path, ordinals, SIZE))
+        images.append(read_exam_images(path, ordinals, SIZE))
         frames += [LabelledFrame(path, SOURCE, f"simulated-{seed}", i, (labels[i],), (labels[i],)) for i in ordinals]
-    return Part(joined(pictures), frames)
+    return Part(joined(images), frames)
 
 
 def training_examples(real: Part, simulated: Part) -> Examples:
     """Mix both kinds, each with its share."""
     taxonomy = Taxonomy()
     shares = ((real, 1 - SIMULATED_SHARE), (simulated, SIMULATED_SHARE))
-    tables = [(make_examples(part.pictures, part.frames, taxonomy), share) for part, share in shares]
-    return joined_examples(tables, joined([real.pictures, simulated.pictures]))
+    tables = [(make_examples(part.images, part.frames, taxonomy), share) for part, share in shares]
+    return joined_examples(tables, joined([real.images, simulated.images]))
 
 
 def train(examples: Examples, work: Path, steps: int) -> Network:
     """Fine-tune, then pool by the maximum, which small lesions need, instead of by the mean."""
-    start = load_encoder(START)
+    start = OnnxEncoder.from_bytes(imagenet_encoder(0), "efficientnet-lite0")
     assert isinstance(start, OnnxEncoder)
     network = read_network(start.content, {SELECTOR: 1, CLASSES: len(VIDEOCAP_12)}, frozen=FROZEN)
     with ProgressBar("fine-tuning", "steps") as bar:
@@ -121,9 +121,9 @@ class Probe:
 
 
 def fit_probe(encoder: Encoder, examples: Examples) -> Probe:
-    """Fit on a balanced draw of training pictures, as they are."""
-    rows = np.random.default_rng(0).choice(len(examples.weight), PROBE_PICTURES, replace=False, p=examples.weight)
-    vectors, targets = encode(encoder, examples.pictures, np.sort(rows)), examples.targets[np.sort(rows)]
+    """Fit on a balanced draw of training images, as they are."""
+    rows = np.random.default_rng(0).choice(len(examples.weight), PROBE_IMAGES, replace=False, p=examples.weight)
+    vectors, targets = encode(encoder, examples.images, np.sort(rows)), examples.targets[np.sort(rows)]
     mean, deviation = vectors.mean(axis=0), vectors.std(axis=0) + 1e-3
     x, y = torch.from_numpy((vectors - mean) / deviation), torch.from_numpy(targets)
     torch.manual_seed(0)
@@ -143,15 +143,15 @@ def fit_probe(encoder: Encoder, examples: Examples) -> Probe:
     return Probe(mean, deviation, weight, bias, np.log(targets.mean(axis=0) + 0.003))
 
 
-def encode(encoder: Encoder, pictures: Pictures, rows: npt.NDArray[np.int64]) -> Floats:
-    """Encode pictures as `dice-ce predict` does, nothing blacked."""
+def encode(encoder: Encoder, images: Images, rows: npt.NDArray[np.int64]) -> Floats:
+    """Encode images as `dice-ce predict` does, nothing blacked."""
     batches = (rows[i : i + BATCH] for i in range(0, len(rows), BATCH))
-    return np.concatenate([encoder.encode(np.asarray(pictures.pixels[batch])) for batch in batches])
+    return np.concatenate([encoder.encode(np.asarray(images.pixels[batch])) for batch in batches])
 
 
 def report(encoder: Encoder, probe: Probe, part: Part, tau: float | None) -> float:
     """Print how well the probe judges a split; without `tau`, choose it for the wanted recall."""
-    score, logits = probe(encode(encoder, part.pictures, np.arange(len(part.frames))))
+    score, logits = probe(encode(encoder, part.images, np.arange(len(part.frames))))
     truth = np.array([[label in frame.labels for label in VIDEOCAP_12] for frame in part.frames])
     cases, sources = (np.array([getattr(frame, key) for frame in part.frames]) for key in ("case", "source"))
     abnormal = np.asarray(truth[:, [label != NORMAL for label in VIDEOCAP_12]].any(axis=1))
@@ -192,7 +192,7 @@ def main() -> None:
     else:
         export_network(train(examples, options.work, options.steps), options.out, name=NAME)
         encoder = load_encoder(str(options.out))
-    probe, tau = fit_probe(encoder, make_examples(real["train"].pictures, real["train"].frames, Taxonomy())), None
+    probe, tau = fit_probe(encoder, make_examples(real["train"].images, real["train"].frames, Taxonomy())), None
     for split in ("validation", "test") if options.test else ("validation",):
         print(f"\n{split}, real frames")
         tau = report(encoder, probe, real[split], tau)

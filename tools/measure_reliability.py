@@ -15,14 +15,14 @@ from pathlib import Path
 import numpy as np
 
 from dice_ce.benchmark.frames import measure_reliability
-from dice_ce.bundle import Bundle, export_bundle, load_bundle
 from dice_ce.cli.shared import progress_bars
-from dice_ce.extraction import Progress
-from dice_ce.predict import predict_stills
-from dice_ce.reliability import Reliability
-from dice_ce.training.card import reliability_text, with_reliability
-from dice_ce.training.data import gather
-from dice_ce.training.simulated import SOURCE as SIMULATED
+from dice_ce.lab.training.card import reliability_text, with_reliability
+from dice_ce.lab.training.data import gather
+from dice_ce.lab.training.simulated import SOURCE as SIMULATED
+from dice_ce.method.bundle import Bundle, export_bundle, load_bundle
+from dice_ce.method.predict import predict_images
+from dice_ce.method.reliability import Reliability
+from dice_ce.types import Progress
 
 
 def measure(data: Path, bundle: Bundle, progress: Progress | None = None) -> dict[str, Reliability]:
@@ -36,7 +36,7 @@ def measure(data: Path, bundle: Bundle, progress: Progress | None = None) -> dic
         raise SystemExit(
             f"{data}: '{strange[0]}' is no validation case of the bundle; give the data it was trained with"
         )
-    scores = predict_stills([frame.path for frame in frames], bundle, progress)
+    scores = predict_images([frame.path for frame in frames], bundle, progress)
     if scores.undecodable:
         raise SystemExit(f"{scores.undecodable[0]}: cannot be decoded; copy it again")
     truth = np.array([[label in frame.labels for label in labels] for frame in frames], np.bool_)

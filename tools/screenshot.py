@@ -1,4 +1,4 @@
-"""Take a picture of a report for the README, in a real Chromium.
+"""Take an image of a report for the README, in a real Chromium.
 
 python tools/screenshot.py demo/exam/report.html docs/images/report.png [--finding 14] [--chromium /usr/bin/chromium]
 """
@@ -17,7 +17,7 @@ def main() -> None:
     """Open the page and save what the first screens show."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("report", type=Path)
-    parser.add_argument("picture", type=Path)
+    parser.add_argument("image", type=Path)
     parser.add_argument("--chromium", default="/usr/bin/chromium")
     parser.add_argument("--height", type=int, default=870, help="of the part of the page that is shown")
     parser.add_argument("--finding", type=int, help="show this finding instead of the top of the page")
@@ -28,7 +28,7 @@ def main() -> None:
         page.goto(options.report.absolute().as_uri())
         page.add_style_tag(content="#bar { position: static }")  # it would lie over a finding
         target = page.locator("#findings > li").nth(options.finding - 1) if options.finding else page
-        target.screenshot(path=options.picture)
+        target.screenshot(path=options.image)
         browser.close()
 
 

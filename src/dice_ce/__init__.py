@@ -30,43 +30,44 @@ os.environ["ORT_DISABLE_TELEMETRY"] = "1"
 os.environ["HF_HUB_DISABLE_TELEMETRY"] = "1"
 
 if TYPE_CHECKING:
-    from dice_ce.bundle import Bundle, Settings, load_bundle
-    from dice_ce.clock import ClockOptions, ExamClock
-    from dice_ce.encoder import ENCODERS, Encoder, OnnxEncoder, load_encoder
     from dice_ce.errors import DiceError
-    from dice_ce.exam import Crop, Exam, open_exam
-    from dice_ce.extraction import extract
-    from dice_ce.field import Field
-    from dice_ce.frames import FrameTable
-    from dice_ce.gate import GateConfig
-    from dice_ce.pipeline import summarize
-    from dice_ce.store import ExtractionReport, Features
-    from dice_ce.summary import Summary, SummaryItem
+    from dice_ce.exam.clock import ClockOptions, ExamClock
+    from dice_ce.exam.field import Field
+    from dice_ce.exam.frames import FrameTable
+    from dice_ce.exam.open import Crop, Exam, open_exam
+    from dice_ce.features.encoder import ENCODERS, Encoder, OnnxEncoder, load_encoder
+    from dice_ce.features.extraction import extract
+    from dice_ce.features.gate import GateConfig
+    from dice_ce.features.store import ExtractionReport, Features
+    from dice_ce.method.bundle import Bundle, load_bundle
+    from dice_ce.method.pipeline import summarize
+    from dice_ce.method.settings import Settings
+    from dice_ce.method.summary import Summary, SummaryItem
     from dice_ce.taxonomy import Taxonomy
 
 _HOME = {
-    "ClockOptions": "clock",
-    "ExamClock": "clock",
-    "ENCODERS": "encoder",
-    "Encoder": "encoder",
-    "OnnxEncoder": "encoder",
-    "load_encoder": "encoder",
+    "ClockOptions": "exam.clock",
+    "ExamClock": "exam.clock",
+    "ENCODERS": "features.encoder",
+    "Encoder": "features.encoder",
+    "OnnxEncoder": "features.encoder",
+    "load_encoder": "features.encoder",
     "DiceError": "errors",
-    "Crop": "exam",
-    "Exam": "exam",
-    "open_exam": "exam",
-    "extract": "extraction",
-    "Field": "field",
-    "FrameTable": "frames",
-    "GateConfig": "gate",
-    "ExtractionReport": "store",
-    "Features": "store",
-    "Bundle": "bundle",
-    "Settings": "bundle",
-    "load_bundle": "bundle",
-    "summarize": "pipeline",
-    "Summary": "summary",
-    "SummaryItem": "summary",
+    "Crop": "exam.open",
+    "Exam": "exam.open",
+    "open_exam": "exam.open",
+    "extract": "features.extraction",
+    "Field": "exam.field",
+    "FrameTable": "exam.frames",
+    "GateConfig": "features.gate",
+    "ExtractionReport": "features.store",
+    "Features": "features.store",
+    "Bundle": "method.bundle",
+    "Settings": "method.settings",
+    "load_bundle": "method.bundle",
+    "summarize": "method.pipeline",
+    "Summary": "method.summary",
+    "SummaryItem": "method.summary",
     "Taxonomy": "taxonomy",
 }
 

@@ -52,6 +52,24 @@ ALIASES = {
 """Words of the public datasets and of the paper, lower case, for labels of VideoCAP."""
 
 
+PALETTE = (
+    ("#d55e00", "#f29a5b"),
+    ("#0072b2", "#62b8ea"),
+    ("#882255", "#e493b6"),
+    ("#117733", "#6cc985"),
+    ("#332288", "#aca1ee"),
+    ("#8f7000", "#ddcc77"),
+    ("#0e7f80", "#4fd0c4"),
+    ("#aa4499", "#dc94d3"),
+    ("#5f611c", "#c3c46b"),
+    ("#c4314b", "#f59aa8"),
+    ("#7a4a1e", "#cfa67b"),
+)
+"""On light and on dark ground, after the schemes of Okabe and Ito and of Tol for colour-blind readers."""
+NEUTRAL = ("#66727c", "#9aa6b0")
+"""The label that means nothing to report."""
+
+
 @dataclass(frozen=True)
 class Taxonomy:
     """An ordered set of labels, one of which means that there is nothing to report."""

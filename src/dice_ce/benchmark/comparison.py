@@ -8,12 +8,20 @@ from typing import Any, Literal
 
 import numpy as np
 
+from dice_ce.benchmark.consistency import THRESHOLDS, pair_columns
+from dice_ce.benchmark.evaluation import Columns, Evaluation
+from dice_ce.benchmark.metrics import RATIOS, mean_columns, quotient
+from dice_ce.benchmark.significance import (
+    holm,
+    interval,
+    json_number,
+    quotients,
+    resample,
+    resampled_quotients,
+    signed_rank,
+)
 from dice_ce.errors import UsageError
-
-from .consistency import THRESHOLDS, pair_columns
-from .evaluation import Columns, Evaluation, json_number
-from .metrics import RATIOS, Doubles, mean_columns, quotient
-from .significance import holm, interval, quotients, resample, resampled_quotients, signed_rank
+from dice_ce.types import Doubles
 
 COMPARED = ("ldr", "sensitivity", "redundancy")
 """Metrics with a value per patient that methods are tested on."""
@@ -29,14 +37,14 @@ class PairedTest:
     difference: float
     """Reference minus other."""
     low: float
-    """Of its 95 % interval; both methods are scored on the same resampled patients."""
+    """Ends of its 95 % interval; both methods are scored on the same resampled patients."""
     high: float
     n: int
     """Patients for whom both methods have a value."""
     nonzero: int
     """Of those, the ones where the values differ."""
     p: float | None
-    """Of the two-sided Wilcoxon signed-rank test."""
+    """Two-sided Wilcoxon signed-rank test."""
     how: Literal["exact", "normal approximation", "all equal", "insufficient"]
     p_holm: float | None = None
     """Adjusted over all other methods and all metrics, or over all other methods and all thresholds."""

@@ -7,10 +7,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from dice_ce.frames import Ints
-
-from .match import Selections
-from .metrics import Doubles
+from dice_ce.benchmark.match import Selections
+from dice_ce.types import Doubles, Ints
 
 THRESHOLDS = (30, 60, 120, 300, 600)
 """Seconds, inclusive, up to which two consecutive keyframes are near each other."""

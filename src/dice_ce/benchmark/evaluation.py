@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from functools import reduce
@@ -11,11 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from dice_ce.datasets.tables import Annotation
-from dice_ce.errors import InputError
-from dice_ce.taxonomy import Taxonomy
-
-from .consistency import (
+from dice_ce.benchmark.consistency import (
     SHORT_SWITCH,
     THRESHOLDS,
     Pairs,
@@ -25,9 +20,13 @@ from .consistency import (
     switch_distribution,
     switch_quartiles,
 )
-from .match import Selections, Targets
-from .metrics import RATIOS, Counts, Doubles, count_exam, mean_columns, quotient
-from .significance import RESAMPLES, interval, resample, resampled_quotients
+from dice_ce.benchmark.match import Selections, Targets
+from dice_ce.benchmark.metrics import RATIOS, Counts, count_exam, mean_columns, quotient
+from dice_ce.benchmark.significance import RESAMPLES, Estimate, interval, json_number, resample, resampled_quotients
+from dice_ce.datasets.tables import Annotation
+from dice_ce.errors import InputError
+from dice_ce.taxonomy import Taxonomy
+from dice_ce.types import Doubles
 
 Columns = tuple[Doubles, Doubles]
 """Per exam, what to add up above and below the line."""
@@ -45,30 +44,14 @@ class Protocol:
 
 
 @dataclass(frozen=True)
-class Figure:
-    """A figure with its 95 % interval."""
-
-    value: float
-    low: float
-    high: float
-    top: float
-    """Summed over exams: the figure is top / bottom."""
-    bottom: float
-
-    def to_json(self) -> dict[str, float | None]:
-        """Write it for programs; what is not defined is null."""
-        return {name: json_number(value) for name, value in asdict(self).items()}
-
-
-@dataclass(frozen=True)
 class Inconsistency:
     """How often neighbouring labels differ, up to one threshold."""
 
-    mean: Figure
+    mean: Estimate
     """Over exams with at least one pair; `bottom` is their number."""
     spread: float
     """Standard deviation over the same exams."""
-    pooled: Figure
+    pooled: Estimate
     """Over pairs."""
 
     def to_json(self) -> dict[str, Any]:
@@ -88,13 +71,13 @@ class Evaluation:
     """Per exam."""
     pairs: tuple[Pairs, ...]
     """Per exam."""
-    figures: Mapping[str, Figure]
+    figures: Mapping[str, Estimate]
     """By the names of RATIOS."""
     inconsistency: Mapping[int, Inconsistency]
     """By threshold in seconds."""
     switches: Pairs
-    """Of all exams together."""
-    short_switches: Figure
+    """All exams together."""
+    short_switches: Estimate
     """Share of label switches within a minute."""
     protocol: Protocol
 
@@ -173,10 +156,10 @@ def evaluate(
     )
 
 
-def _figure(weights: Doubles, top: Doubles, bottom: Doubles) -> Figure:
+def _figure(weights: Doubles, top: Doubles, bottom: Doubles) -> Estimate:
     above, below = float(top.sum()), float(bottom.sum())
     low, high = interval(resampled_quotients(weights, top, bottom))
-    return Figure(quotient(above, below), low, high, above, below)
+    return Estimate(quotient(above, below), low, high, above, below)
 
 
 def _inconsistency(weights: Doubles, pairs: Sequence[Pairs], threshold: int) -> Inconsistency:
@@ -191,8 +174,3 @@ def _inconsistency(weights: Doubles, pairs: Sequence[Pairs], threshold: int) -> 
 def _short_switches(pairs: Sequence[Pairs]) -> Columns:
     short = [sum(gap <= 1000 * SHORT_SWITCH for gap in exam.switches) for exam in pairs]
     return np.array(short, np.float64), np.array([len(exam.switches) for exam in pairs], np.float64)
-
-
-def json_number(value: float) -> float | None:
-    """Write a figure that is not defined as null, for JSON has no NaN."""
-    return None if math.isnan(value) else value

@@ -9,29 +9,12 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
-from dice_ce.reliability import DIGITS, Reliability
-
-from .significance import interval, resample, resampled_quotients
+from dice_ce.benchmark.significance import Estimate, interval, resample, resampled_quotients
+from dice_ce.method.reliability import DIGITS, Reliability
+from dice_ce.types import Bools, Ints
 
 Floats = npt.NDArray[np.floating]
-Bools = npt.NDArray[np.bool_]
-Ints = npt.NDArray[np.int64]
 RESAMPLES = 1000
-
-
-@dataclass(frozen=True)
-class Figure:
-    """A figure with its 95 % interval over resampled cases."""
-
-    value: float
-    low: float
-    high: float
-
-    def __str__(self) -> str:
-        """Write it for a table; a single case gives no interval, and a figure may not be defined."""
-        if math.isnan(self.value):
-            return "–"
-        return f"{self.value:.3f}" + ("" if math.isnan(self.low) else f" [{self.low:.3f}, {self.high:.3f}]")
 
 
 @dataclass(frozen=True)
@@ -40,11 +23,16 @@ class SelectorFigures:
 
     frames: int
     abnormal: int
-    accuracy: Figure
-    precision: Figure
-    recall: Figure
-    f1: Figure
+    accuracy: Estimate
+    precision: Estimate
+    recall: Estimate
+    f1: Estimate
     auc: float
+
+    def columns(self) -> tuple[str, ...]:
+        """Write accuracy, precision, recall, F1 and AUC for a table."""
+        auc = "–" if math.isnan(self.auc) else f"{self.auc:.3f}"
+        return (*map(str, (self.accuracy, self.precision, self.recall, self.f1)), auc)
 
 
 def selector_figures(score: Floats, abnormal: Bools, cases: npt.NDArray[np.str_], tau_s: float) -> SelectorFigures:
@@ -56,7 +44,7 @@ def selector_figures(score: Floats, abnormal: Bools, cases: npt.NDArray[np.str_]
     drawn = resample(names.tolist(), RESAMPLES) @ counts.T
     point, spread = _binary(counts.sum(axis=1)[None]), _binary(drawn)
     accuracy, precision, recall, f1 = (
-        Figure(float(value[0]), *interval(np.asarray(values, np.float64)))
+        Estimate(float(value[0]), *interval(np.asarray(values, np.float64)))
         for value, values in zip(point, spread, strict=True)
     )
     return SelectorFigures(len(score), int(abnormal.sum()), accuracy, precision, recall, f1, roc_auc(score, abnormal))
@@ -99,7 +87,7 @@ def measure_reliability(
     table = {}
     for column, label in enumerate(labels):
         shows, called = truth[:, column], said == column
-        table[label] = Reliability(
+        table[label] = Reliability.of_counts(
             frames=int(shows.sum()),
             cases=len(np.unique(cases[shows])),
             called=int(called.sum()),
@@ -117,7 +105,7 @@ def _interval_over_cases(hits: Bools, cases: npt.NDArray[np.str_]) -> tuple[floa
     return None if math.isnan(low) else (round(low, DIGITS), round(high, DIGITS))
 
 
-def balanced_accuracy(said: Ints, truth: Bools, cases: npt.NDArray[np.str_]) -> Figure:
+def balanced_accuracy(said: Ints, truth: Bools, cases: npt.NDArray[np.str_]) -> Estimate:
     """Average the recall over the labels that occur; a frame with several labels is right if one of them is said."""
     labels = truth.shape[1]
     names, of_case = np.unique(cases, return_inverse=True)
@@ -127,7 +115,7 @@ def balanced_accuracy(said: Ints, truth: Bools, cases: npt.NDArray[np.str_]) -> 
     np.add.at(total, (of_case, told), 1)
     np.add.at(hits, (of_case, told), right)
     weights = resample(names.tolist(), RESAMPLES)
-    return Figure(
+    return Estimate(
         float(_balanced(hits.sum(axis=0), total.sum(axis=0))), *interval(_balanced(weights @ hits, weights @ total))
     )
 

@@ -12,15 +12,12 @@ from fractions import Fraction
 from itertools import pairwise
 
 import numpy as np
-import numpy.typing as npt
 
-from dice_ce.clock import hms
 from dice_ce.datasets.tables import Finding
 from dice_ce.errors import InputError
-from dice_ce.frames import Ints
+from dice_ce.exam.clock import hms
 from dice_ce.taxonomy import Taxonomy
-
-Bools = npt.NDArray[np.bool_]
+from dice_ce.types import Bools, Ints
 
 MATCH_WINDOW = 300_000
 """Milliseconds, inclusive, on each side of a finding. Also the longest stretch that counts as one false finding."""
@@ -108,7 +105,7 @@ class Verdicts:
     """Per frame: number of the false finding it belongs to, or NOTHING."""
 
 
-def judge(targets: Targets, selections: Selections, normal: int) -> Verdicts:
+def match_selections(targets: Targets, selections: Selections, normal: int) -> Verdicts:
     """Apply the protocol to one exam."""
     conflicted = find_conflicts(selections)
     first, last = _windows(targets, selections)

@@ -1,81 +1,67 @@
-"""Methods on exams whose expensive part is done: DiCE, its ablations, and the baselines, as selections to be scored."""
+"""METHODS: everything that chooses frames of an exam, as selections to be scored.
+
+An entry owns its key, title, look and settings; the benchmark, the tuner and the images know it by being registered.
+A new baseline is a file in `baselines/` and a line here.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass, replace
-from typing import Literal
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any, Literal
 
 import numpy as np
-import numpy.typing as npt
 
-from dice_ce.baselines import BUDGET, Pool, Rule
-from dice_ce.bundle import Bundle, Settings
-from dice_ce.clock import ExamClock
-from dice_ce.converger import Judgment
+from dice_ce.benchmark.baselines.aks import AksSettings, choose_aks
+from dice_ce.benchmark.baselines.pool import BUDGET, Pool
+from dice_ce.benchmark.baselines.simple import RandomSettings, choose_random, choose_top, choose_uniform
+from dice_ce.benchmark.baselines.vilamp import VilampSettings, choose_vilamp
+from dice_ce.benchmark.match import Selection, Selections, milliseconds
+from dice_ce.benchmark.truth import read_truth_labels, truth_beside
 from dice_ce.datasets.folder import ExamRow
-from dice_ce.diagnoser import HeadDiagnoser, leave_out_unseen
 from dice_ce.errors import InputError
-from dice_ce.extraction import Progress, extract
-from dice_ce.frames import Ints
-from dice_ce.gate import GateConfig
-from dice_ce.keyframes import Keyframes
-from dice_ce.pipeline import Ablation, judge_candidates
-from dice_ce.prior import PriorConfig, adapt
-from dice_ce.selector import Candidates, candidate_rows, score_frames, take
-from dice_ce.store import Features
+from dice_ce.features.extraction import extract
+from dice_ce.features.gate import GateConfig
+from dice_ce.method.beyond.prior import PriorSettings, adapt
+from dice_ce.method.bundle import Bundle
+from dice_ce.method.chain import Judged, Woven
+from dice_ce.method.diagnoser import RememberedDiagnoser
+from dice_ce.method.pipeline import diagnose, judge_contexts, weave_contexts
+from dice_ce.method.selector import Candidates, Screened, SelectorSettings, screen, select
+from dice_ce.method.settings import Settings
+from dice_ce.settings import Value, declarations, rules_in_use, search_space, values_of, with_values
 from dice_ce.taxonomy import Taxonomy
+from dice_ce.types import Floats, Ints, Progress
 
-from .match import Selection, Selections, milliseconds
-from .truth import read_truth_labels, truth_beside
+Values = Mapping[str, Value]
+"""Settings of a method, by name."""
 
 
-class Diagnoses:
-    """Distributions of an exam's frames, each computed when it is first asked for, and only once.
-
-    A diagnoser that looks at images is slow, and no method needs what it says about frames that were not chosen.
-    """
-
-    def __init__(self, frames: int, labels: int, diagnose: Callable[[Ints], npt.NDArray[np.float32]]) -> None:
-        self._known = np.zeros(frames, np.bool_)
-        self._table = np.empty((frames, labels), np.float32)
-        self._diagnose = diagnose
-
-    def __getitem__(self, rows: Ints) -> npt.NDArray[np.float32]:
-        missing = np.unique(rows[~self._known[rows]])
-        if len(missing):
-            self._table[missing] = self._diagnose(missing)
-            self._known[missing] = True
-        return self._table[rows]
+# --- exams ---------------------------------------------------------------------------------------------------------
 
 
 @dataclass(frozen=True, eq=False)
-class Prepared:
-    """An exam with features, scores and distributions: what remains takes a fraction of a second."""
+class ReadyExam:
+    """An exam whose expensive part is done: what remains takes a fraction of a second."""
 
     exam_id: str
-    features: Features
-    clock: ExamClock
-    score: npt.NDArray[np.float32]
-    distributions: Diagnoses | npt.NDArray[np.float32]
-    """[frames, labels], by rows."""
+    seconds: float
+    """Length of the exam."""
+    screened: Screened
+    diagnose: Callable[[Screened], Floats]
+    taxonomy: Taxonomy
     truth: Ints | None = None
-    """What every frame shows, where that is known."""
+    """What every screened frame shows, where that is known."""
+    _woven: dict[object, Woven] = field(default_factory=dict, repr=False)
 
-    @property
-    def seconds(self) -> float:
-        """Length of the exam."""
-        return float(self.clock.seconds(len(self.clock.ticks) - 1) - self.clock.seconds(0))
-
-    def candidates(self, tau_s: float, share: float = 1.0) -> tuple[Candidates, Ints]:
-        """Return the frames that the Selector keeps, and which rows they are."""
-        rows = candidate_rows(self.score, tau_s, share)
-        return take(self.features, self.score, self.clock, rows), rows
-
-    def diagnosed(self, tau_s: float, share: float = 1.0) -> tuple[Candidates, npt.NDArray[np.float32]]:
-        """Return the frames that the Selector keeps, with their distributions."""
-        candidates, rows = self.candidates(tau_s, share)
-        return leave_out_unseen(candidates, self.distributions[rows])
+    def weave(self, settings: Settings) -> Woven:
+        """Weave the candidates, unless the last settings gave the same contexts: this is what tuning waits for."""
+        key = settings.selector, settings.weaver
+        if key not in self._woven:
+            self._woven.clear()
+            candidates = select(self.screened, settings.selector)
+            self._woven[key] = weave_contexts(diagnose(candidates, self.diagnose, self.taxonomy), settings)
+        return self._woven[key]
 
 
 def prepare(
@@ -84,101 +70,181 @@ def prepare(
     *,
     gate: GateConfig | None = GateConfig(),  # noqa: B008  frozen
     progress: Progress | None = None,
-) -> Prepared:
-    """Compute features and scores of one exam as `summarize` does; what is in the cache is not computed again."""
+) -> ReadyExam:
+    """Do everything expensive for one exam, as `summarize` does it; features in the cache are not computed again."""
     with row.open() as exam:
         if not exam.clock.is_exam_time:
             raise InputError(f"exam '{row.exam_id}': only playback time is known; fill the clock columns in exams.csv")
         features = extract(exam, bundle.encoder, gate=gate, progress=progress)
-        score = score_frames(features, bundle.selector)
-        clock = exam.clock
+        screened = screen(features, bundle.selector, exam.clock)
+        seconds = float(exam.clock.seconds(len(exam) - 1) - exam.clock.seconds(0))
+        frame_count = len(exam)
 
-    def diagnose(rows: Ints) -> npt.NDArray[np.float32]:
-        with row.open() as exam:
-            return bundle.diagnoser(exam, take(features, score, clock, rows))
+    def look(frames: Screened) -> Floats:
+        if bundle.looks_at_features:
+            return bundle.diagnoser(None, frames)
+        with row.open() as reopened:
+            return bundle.diagnoser(reopened, frames)
 
-    if isinstance(bundle.diagnoser, HeadDiagnoser):
-        distributions: Diagnoses | npt.NDArray[np.float32] = bundle.diagnoser.judge(features.vectors)
-    else:
-        distributions = Diagnoses(len(features), len(bundle.taxonomy), diagnose)
     truth = truth_beside(row)
-    labels = read_truth_labels(truth, features.frames.index, bundle.taxonomy) if truth else None
-    return Prepared(row.exam_id, features, clock, score, distributions, labels)
+    labels = read_truth_labels(truth, screened.frames.index, bundle.taxonomy) if truth else None
+    remembered = RememberedDiagnoser(look, frame_count, len(bundle.taxonomy))
+    return ReadyExam(row.exam_id, seconds, screened, remembered, bundle.taxonomy, labels)
 
-
-# --- DiCE ----------------------------------------------------------------------------------------------------------
-
-
-def judgments(
-    prepared: Prepared, taxonomy: Taxonomy, settings: Settings, without: Sequence[Ablation] = ()
-) -> tuple[Candidates, list[Judgment]]:
-    """Weave and converge, or leave one of them out as in the paper's ablations."""
-    candidates, distributions = prepared.diagnosed(settings.tau_s, settings.candidate_share)
-    adapted = adapt(distributions, candidates.score, taxonomy.normal, settings.prior)
-    return candidates, judge_candidates(candidates, adapted, taxonomy.normal, settings, without)
-
-
-def run_dice(
-    prepared: Prepared, taxonomy: Taxonomy, settings: Settings, without: Sequence[Ablation] = ()
-) -> Selections:
-    """Return the keyframes and labels of the contexts that were kept."""
-    candidates, judged = judgments(prepared, taxonomy, settings, without)
-    return select_keyframes(candidates, judged, Keyframes(candidates))
-
-
-def select_keyframes(candidates: Candidates, judged: Iterable[Judgment], keyframes: Keyframes) -> Selections:
-    """Take the keyframe of every context that was kept (eq. 12)."""
-    return Selections.of(
-        _selection(candidates, keyframes.row(judgment), judgment.label)
-        for judgment in judged
-        if judgment.verdict == "kept"
-    )
-
-
-def _selection(candidates: Candidates, row: int, label: int) -> Selection:
-    return Selection(milliseconds(float(candidates.seconds[row])), int(candidates.frames.index[row]), label)
-
-
-# --- oracles -------------------------------------------------------------------------------------------------------
 
 Oracle = Literal["selector", "diagnoser"]
 
 
-def knowing(prepared: Prepared, taxonomy: Taxonomy, oracles: Sequence[Oracle]) -> Prepared:
+def with_oracle(exam: ReadyExam, oracles: Sequence[Oracle]) -> ReadyExam:
     """Let the truth speak for the Selector or the diagnoser: what is still missed then, the other stages miss."""
-    assert prepared.truth is not None, "oracles are only asked where the truth is known"
-    score, distributions = prepared.score, prepared.distributions
+    assert exam.truth is not None, "oracles are only asked where the truth is known"
+    screened, look = exam.screened, exam.diagnose
     if "selector" in oracles:
-        score = (prepared.truth != taxonomy.normal).astype(np.float32)
+        screened = replace(screened, score=(exam.truth != exam.taxonomy.normal).astype(np.float32))
     if "diagnoser" in oracles:
-        distributions = np.eye(len(taxonomy), dtype=np.float32)[prepared.truth]
-    return replace(prepared, score=score, distributions=distributions)
+        ordinals, one_hot = exam.screened.frames.index, np.eye(len(exam.taxonomy), dtype=np.float32)[exam.truth]
+
+        def look(frames: Screened) -> Floats:
+            return one_hot[np.searchsorted(ordinals, frames.frames.index)]
+
+    return replace(exam, screened=screened, diagnose=look, _woven={})
 
 
-# --- baselines -----------------------------------------------------------------------------------------------------
+# --- methods -------------------------------------------------------------------------------------------------------
 
 
-def run_baseline(
-    prepared: Prepared,
-    rule: Rule,
-    tau_s: float,
-    *,
-    share: float = 1.0,
-    budget: int = BUDGET,
-    prior: tuple[PriorConfig, int] | None = None,
-) -> Selections:
-    """Choose a fixed number of candidates; each is labelled on its own, normal or not, with its likeliest label.
+@dataclass(frozen=True)
+class Method:
+    """One way to choose frames."""
 
-    With `tau_s` 0 the pool is the raw video. With a prior (and the number of the normal label) a baseline is labelled
-    by what we added to the diagnoser, too. A frame that cannot be decoded for the diagnoser is not selected.
+    key: str
+    title: str
+    colour: str
+    """After Okabe and Ito."""
+    mark: str
+    """Shape in images, for colour-blind readers."""
+    groups: tuple[type, ...]
+    """Its settings: groups of declarations."""
+    choose: Callable[..., Selections]
+    """Takes a ready exam and one instance of every group."""
+    is_ours: bool = False
+    fixed: Values = field(default_factory=dict)
+    """Settings that tuning must not change: what makes a variant a variant."""
+
+    @property
+    def space(self) -> dict[str, tuple[Value, ...]]:
+        """What tuning may try."""
+        found = {name: values for group in self.groups for name, values in search_space(group).items()}
+        return {name: values for name, values in found.items() if name not in self.fixed}
+
+    def run(self, exam: ReadyExam, values: Values) -> Selections:
+        """Choose frames with some settings; the others have their defaults."""
+        return self.choose(exam, *self.build({**values, **self.fixed}))
+
+    def build(self, values: Values) -> tuple[Any, ...]:
+        """Make settings of every group; refuse names that none declares."""
+        known = [declarations(group).keys() for group in self.groups]
+        if unknown := [name for name in values if not any(name in names for names in known)]:
+            raise ValueError(f"method '{self.key}' has no setting '{unknown[0]}'")
+        return tuple(
+            with_values(group(), {name: value for name, value in values.items() if name in names})
+            for group, names in zip(self.groups, known, strict=True)
+        )
+
+
+def choose_dice(exam: ReadyExam, settings: Settings) -> Selections:
+    """Take keyframes and labels of the contexts that are kept."""
+    return selections_of(judge_contexts(exam.weave(settings), settings))
+
+
+def selections_of(judged: Judged) -> Selections:
+    """Take keyframes and labels of what was kept (eq. 12)."""
+    return Selections.of(_selection(judged.candidates, judged.keyframe(one), one.label) for one in judged.kept)
+
+
+def _selection(frames: Screened, row: int, label: int) -> Selection:
+    return Selection(milliseconds(float(frames.seconds[row])), int(frames.frames.index[row]), label)
+
+
+def fixed_budget(rule: Callable[..., Ints]) -> Callable[..., Selections]:
+    """Make a method of a rule: a fixed number of candidates, each labelled on its own with its likeliest label."""
+
+    def choose(exam: ReadyExam, selector: SelectorSettings, prior: PriorSettings, *own: Any) -> Selections:
+        candidates = select(exam.screened, selector)
+        rows = rule(Pool.of(candidates), BUDGET, **({"settings": own[0]} if own else {}))
+        return _labelled(exam, candidates, rows, prior)
+
+    return choose
+
+
+def _labelled(exam: ReadyExam, candidates: Candidates, rows: Ints, prior: PriorSettings) -> Selections:
+    """Diagnose what was selected; only our exam prior must hear all candidates for that.
+
+    A frame that cannot be decoded for the diagnoser is not selected.
     """
-    if prior:  # it is estimated from all candidates, so all are diagnosed
-        candidates, distributions = prepared.diagnosed(tau_s, share)
-        chosen = rule(Pool.of(candidates), budget)
-        distributions = adapt(distributions, candidates.score, prior[1], prior[0])[chosen]
+    if prior.prior_strength > 0:
+        diagnosed = diagnose(candidates, exam.diagnose, exam.taxonomy)
+        kept = np.isin(candidates.frames.index[rows], diagnosed.candidates.frames.index)
+        rows = np.searchsorted(diagnosed.candidates.frames.index, candidates.frames.index[rows[kept]])
+        candidates = diagnosed.candidates
+        heard = adapt(diagnosed.distributions, candidates.score, exam.taxonomy.normal, prior)[rows]
     else:
-        candidates, rows = prepared.candidates(tau_s, share)
-        chosen = rule(Pool.of(candidates), budget)
-        distributions = prepared.distributions[rows[chosen]]
-    labelled = zip(chosen.tolist(), distributions, strict=True)
-    return Selections.of(_selection(candidates, row, int(p.argmax())) for row, p in labelled if not np.isnan(p).any())
+        heard = exam.diagnose(candidates[rows])
+    return Selections.of(
+        _selection(candidates, row, int(p.argmax()))
+        for row, p in zip(rows.tolist(), heard, strict=True)
+        if not np.isnan(p).any()
+    )
+
+
+def _baseline(key: str, title: str, colour: str, mark: str, rule: Callable[..., Ints], *groups: type) -> Method:
+    return Method(
+        key,
+        title,
+        colour,
+        mark,
+        (SelectorSettings, PriorSettings, *groups),
+        fixed_budget(rule),
+        fixed={"prior_strength": 0.0},
+    )
+
+
+_NO_RULES: Values = {name: one.off for name, one in declarations(Settings).items() if one.rule}
+
+METHODS: dict[str, Method] = {
+    "dice": Method("dice", "DiCE", "#d55e00", "o", (Settings,), choose_dice, is_ours=True),
+    "dice-paper": Method(
+        "dice-paper", "The paper's rules", "#8f7000", "X", (Settings,), choose_dice, is_ours=True, fixed=_NO_RULES
+    ),
+    "dice-windows": Method(
+        "dice-windows",
+        "Windows of 300 s",
+        "#332288",
+        "<",
+        (Settings,),
+        choose_dice,
+        is_ours=True,
+        fixed={"contexts": "windows"},
+    ),
+    "uniform": _baseline("uniform", "Uniform", "#7a858d", "s", choose_uniform),
+    "random": _baseline("random", "Random", "#56b4e9", "v", choose_random, RandomSettings),
+    "top-score": _baseline("top-score", "Top score", "#009e73", "D", choose_top),
+    "aks": _baseline("aks", "AKS", "#0072b2", "^", choose_aks, AksSettings),
+    "vilamp": _baseline("vilamp", "ViLAMP", "#b45a95", "P", choose_vilamp, VilampSettings),
+}
+BASELINES = tuple(key for key, method in METHODS.items() if not method.is_ours)
+
+
+def ablations(settings: Settings) -> dict[str, tuple[str, dict[str, Value]]]:
+    """List what can be taken away from DiCE: titles and changed settings, by key."""
+    found: dict[str, tuple[str, dict[str, Value]]] = {
+        "weaver": ("Context Weaver", {"contexts": "windows"}),
+        "converger": ("Evidence Converger", {"evidence": "best-frame", "tau_min": 0.0}),
+        "converger-keeping-tau-min": ("Evidence Converger, tau_min kept", {"evidence": "best-frame"}),
+    }
+    rules = rules_in_use(settings)
+    for rule, off in rules.items():
+        found[rule.lower().replace(" ", "-")] = f"{rule} (ours)", off
+    if len(rules) > 1:
+        found["all-rules"] = "All of ours", {name: value for off in rules.values() for name, value in off.items()}
+    return {key: (title, {**values_of(settings), **changes}) for key, (title, changes) in found.items()}

@@ -11,11 +11,10 @@ from dataclasses import astuple, dataclass
 from typing import Literal
 
 import numpy as np
-import numpy.typing as npt
 
-from .match import NOTHING, Selections, Targets, Verdicts, judge
+from dice_ce.benchmark.match import NOTHING, Selections, Targets, Verdicts, match_selections
+from dice_ce.types import Doubles
 
-Doubles = npt.NDArray[np.float64]
 Level = Literal["lesion", "keyframe", "patient"]
 LEVELS: tuple[Level, ...] = ("lesion", "keyframe", "patient")
 
@@ -142,7 +141,7 @@ RATIOS: dict[str, Ratio] = {
 
 def count_exam(targets: Targets, selections: Selections, normal: int) -> Counts:
     """Judge one exam and count."""
-    return count(judge(targets, selections, normal), targets, selections, normal)
+    return count(match_selections(targets, selections, normal), targets, selections, normal)
 
 
 def count(verdicts: Verdicts, targets: Targets, selections: Selections, normal: int) -> Counts:

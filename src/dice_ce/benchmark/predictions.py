@@ -13,13 +13,12 @@ from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
-from dice_ce.clock import MAX_SECONDS, hms, parse_time
-from dice_ce.datasets.csvfile import Row, read_table
+from dice_ce.benchmark.match import NO_FRAME, Selection, Selections, milliseconds
+from dice_ce.csvfile import Row, read_table
 from dice_ce.errors import InputError
-from dice_ce.summary import SCHEMA, Summary
+from dice_ce.exam.clock import MAX_SECONDS, hms, parse_time
+from dice_ce.method.summary import SCHEMA, Summary
 from dice_ce.taxonomy import Taxonomy
-
-from .match import NO_FRAME, Selection, Selections, milliseconds
 
 COLUMNS = ("exam_id", "seconds", "label")
 """A CSV must have these; `frame` tells frames of one instant apart, `clock` may say `playback`, others are ignored."""
@@ -108,7 +107,7 @@ def from_summary(summary: Summary, taxonomy: Taxonomy, source: Path) -> Predicti
         if not isinstance(item.label, str):
             raise InputError(f"item {item.id}: its label is not text; make it again")
         chosen.append(Selection(milliseconds(seconds), frame, taxonomy.index(item.label)))
-    return Prediction(Selections.of(chosen), source, bool(summary.exam["clock"]["is_exam_time"]))
+    return Prediction(Selections.of(chosen), source, bool(summary.exam.clock.is_exam_time))
 
 
 def _is_hidden(path: Path) -> bool:
@@ -150,7 +149,7 @@ def _read_summary(path: Path, taxonomy: Taxonomy) -> dict[str, Prediction]:
         return {}
     try:
         summary = Summary.from_json(text)
-        return {str(summary.exam["id"]): from_summary(summary, taxonomy, path)}
+        return {str(summary.exam.id): from_summary(summary, taxonomy, path)}
     except (KeyError, TypeError) as error:
         raise InputError(f"{path}: the summary does not say which exam and clock it is of; make it again") from error
     except InputError as error:

@@ -1,4 +1,4 @@
-"""Everything a benchmark leaves behind: tables in three formats, pictures, and one page that shows them."""
+"""Everything a benchmark leaves behind: tables in three formats, plots, and one page that shows them."""
 
 from __future__ import annotations
 
@@ -6,11 +6,8 @@ from collections.abc import Mapping
 from pathlib import Path
 
 from dice_ce import DISCLAIMER
-from dice_ce.datasets.statistics import draw_statistics
-from dice_ce.files import write_atomically
-
-from .frames import SelectorFigures
-from .plots import (
+from dice_ce.benchmark.frames import SelectorFigures
+from dice_ce.benchmark.plots import (
     choose_patient,
     draw_case_study,
     draw_figures,
@@ -18,10 +15,8 @@ from .plots import (
     draw_switches,
     draw_timeline,
 )
-from .run import Results
-from .tables import (
-    Cell,
-    Table,
+from dice_ce.benchmark.run import Results
+from dice_ce.benchmark.tables import (
     ablation_table,
     consistency_table,
     main_table,
@@ -30,7 +25,10 @@ from .tables import (
     raw_table,
     tests_table,
 )
-from .truth import read_truth_spans, truth_beside
+from dice_ce.benchmark.truth import read_truth_spans, truth_beside
+from dice_ce.datasets.statistics import draw_statistics
+from dice_ce.files import write_atomically
+from dice_ce.table import Table
 
 SUFFIXES = {"raw video": " (raw video)", "fixed budget with our prior": " (our prior)"}
 
@@ -40,14 +38,13 @@ def selector_table(figures: SelectorFigures, name: str) -> Table:
     header = ("Backbone", "Frames", "Lesion frames", "Accuracy", "Precision", "Recall", "F1", "AUC")
     row = (
         *(name, f"{figures.frames:,}", f"{figures.abnormal:,}"),
-        *(str(value) for value in (figures.accuracy, figures.precision, figures.recall, figures.f1)),
-        f"{figures.auc:.3f}",
+        *figures.columns(),
     )
-    return Table("Selector", header, (tuple(Cell(text) for text in row),))
+    return Table.of(header, [row], "Selector")
 
 
 def write_report(results: Results, out: Path, *, command: str) -> Path:
-    """Write tables and pictures; return the page that shows them all."""
+    """Write tables and plots; return the page that shows them all."""
     tables = {"main": main_table(results)}
     if results.of("raw video"):
         tables["raw-video"] = raw_table(results)
@@ -59,7 +56,7 @@ def write_report(results: Results, out: Path, *, command: str) -> Path:
         tables["oracles"] = oracle_table(results)
     tables["consistency"] = consistency_table(results)
     if results.comparison:
-        rows = [outcome.method for outcome in results.outcomes]
+        rows = [outcome.row for outcome in results.outcomes]
         names = {row.key: row.name + SUFFIXES.get(row.group, "") for row in rows}
         tables["tests"] = tests_table(results.comparison, names)
     if results.selector:
@@ -68,23 +65,23 @@ def write_report(results: Results, out: Path, *, command: str) -> Path:
         write_atomically(out / "tables" / f"{name}.md", (table.markdown() + "\n").encode())
         write_atomically(out / "tables" / f"{name}.csv", table.csv().encode())
         write_atomically(out / "tables" / f"{name}.tex", table.latex().encode())
-    pictures = _draw(results, out)
+    plots = _draw(results, out)
     page = out / "results.md"
-    write_atomically(page, _page(results, tables, pictures, command).encode())
+    write_atomically(page, _page(results, tables, plots, command).encode())
     return page
 
 
 def _draw(results: Results, out: Path) -> dict[str, str]:
     """Draw what can be drawn; return titles by file name."""
     draw_statistics(results.dataset, results.seconds, out / "statistics.png")
-    pictures = {"statistics.png": "The exams"}
+    plots = {"statistics.png": "The exams"}
     for name, draw, title in (
         ("figures.png", draw_figures, "Main figures with 95 % intervals"),
         ("inconsistency.png", draw_inconsistency, "Labels of neighbouring keyframes that differ"),
         ("switches.png", draw_switches, "How soon labels switch"),
     ):
         draw(results, out / name)
-        pictures[name] = title
+        plots[name] = title
     exam_id = choose_patient(results)
     if exam_id is not None:
         row = next(row for row in results.dataset.exams if row.exam_id == exam_id)
@@ -92,11 +89,11 @@ def _draw(results: Results, out: Path) -> dict[str, str]:
         draw_timeline(results, exam_id, read_truth_spans(truth) if truth else None, out / "timeline.png")
         with row.open() as exam:
             draw_case_study(results, exam_id, exam, out / "case-study.png")
-        pictures |= {"timeline.png": f"One patient: {exam_id}", "case-study.png": f"Case study: {exam_id}"}
-    return pictures
+        plots |= {"timeline.png": f"One patient: {exam_id}", "case-study.png": f"Case study: {exam_id}"}
+    return plots
 
 
-def _page(results: Results, tables: dict[str, Table], pictures: dict[str, str], command: str) -> str:
+def _page(results: Results, tables: dict[str, Table], plots: dict[str, str], command: str) -> str:
     exams = len(results.dataset.exams)
     findings = sum(len(annotation.findings) for annotation in results.dataset.annotations.values())
     lines = [
@@ -108,11 +105,11 @@ def _page(results: Results, tables: dict[str, Table], pictures: dict[str, str], 
     ]
     for table in tables.values():
         lines += ["", f"## {table.title}", "", table.markdown()]
-    for name, title in pictures.items():
+    for name, title in plots.items():
         lines += ["", f"## {title}", "", f"![{title}]({name})"]
     lines += ["", "The patient shown is the one with most findings among those where DiCE got at least one right."]
-    rows = [outcome.method for outcome in results.outcomes]
-    lines += ["", "## Settings", "", *(f"- {row.name} ({row.group}): {_settings(row.settings)}" for row in rows)]
+    rows = [outcome.row for outcome in results.outcomes]
+    lines += ["", "## Settings", "", *(f"- {row.name} ({row.group}): {_settings(row.values)}" for row in rows)]
     return "\n".join(lines) + "\n"
 
 

@@ -1,60 +1,66 @@
-"""`dice-ce benchmark`: every method on the same exams, and all tables and pictures of the paper."""
+"""`dice-ce benchmark`: every method on the same exams, and all tables and images of the paper."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any, Literal, NamedTuple
+from typing import Literal, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
 
-from dice_ce.baselines import BASELINES, BUDGET, build_baseline
-from dice_ce.bundle import Bundle, Settings
-from dice_ce.datasets.csvfile import table_text
+from dice_ce.benchmark.comparison import Comparison, compare
+from dice_ce.benchmark.evaluation import Evaluation, Protocol, evaluate
+from dice_ce.benchmark.frames import SelectorFigures, selector_figures
+from dice_ce.benchmark.match import Selection, Selections
+from dice_ce.benchmark.methods import (
+    BASELINES,
+    METHODS,
+    Method,
+    Oracle,
+    ReadyExam,
+    ablations,
+    prepare,
+    with_oracle,
+)
+from dice_ce.benchmark.truth import truth_beside
+from dice_ce.csvfile import table_text
 from dice_ce.datasets.folder import Dataset, ExamRow
 from dice_ce.errors import UsageError
 from dice_ce.files import write_atomically
-from dice_ce.pipeline import Ablation
-from dice_ce.prior import PriorConfig
+from dice_ce.method.bundle import DEFAULT_PROFILE, Bundle
+from dice_ce.method.settings import Settings
 from dice_ce.progress import Watch
+from dice_ce.settings import Value, values_of
 from dice_ce.taxonomy import Taxonomy
-
-from .comparison import Comparison, compare
-from .evaluation import Evaluation, Protocol, evaluate
-from .frames import SelectorFigures, selector_figures
-from .match import Selection, Selections
-from .methods import Oracle, Prepared, knowing, prepare, run_baseline, run_dice
-from .truth import truth_beside
 
 Group = Literal["ours", "ablation", "oracle", "fixed budget", "fixed budget with our prior", "raw video"]
 Labeller = Callable[[ExamRow, Sequence[int]], Mapping[int, int]]
 """Another diagnoser, such as a vision-language model: labels of those frames that can be decoded, by ordinal."""
 
-VARIANTS: tuple[tuple[str, str, tuple[Ablation, ...]], ...] = (
-    ("dice-paper", "The paper's rules", ()),
-    ("dice-windows", "Windows of 300 s", ("weaver",)),
-)
-"""Variants of DiCE that `tune` gives thresholds of their own."""
-
 
 @dataclass(frozen=True, eq=False)
-class Method:
-    """One row of the tables."""
+class Row:
+    """One row of the tables: a method with its settings, on all exams."""
 
     key: str
     name: str
     group: Group
-    run: Callable[[Prepared], Selections]
-    settings: Mapping[str, Any]
+    method: Method
+    values: Mapping[str, Value]
+    oracles: tuple[Oracle, ...] = ()
+
+    def run(self, exam: ReadyExam) -> Selections:
+        """Choose frames of one exam."""
+        return self.method.run(with_oracle(exam, self.oracles) if self.oracles else exam, self.values)
 
 
 @dataclass(frozen=True, eq=False)
 class Outcome:
     """What a method selected in all exams, and its figures."""
 
-    method: Method
+    row: Row
     selections: Mapping[str, Selections]
     evaluation: Evaluation
 
@@ -65,6 +71,7 @@ class Results:
 
     dataset: Dataset
     bundle: Bundle
+    profile: str
     diagnoser: str
     seconds: Mapping[str, float]
     """Length of every exam."""
@@ -75,120 +82,62 @@ class Results:
 
     def of(self, *groups: Group) -> list[Outcome]:
         """Return the outcomes of some groups, in order."""
-        return [outcome for outcome in self.outcomes if outcome.method.group in groups]
+        return [outcome for outcome in self.outcomes if outcome.row.group in groups]
 
 
-def methods(bundle: Bundle, *, is_truth_known: bool = False) -> dict[str, Method]:
-    """List every method with its settings: DiCE's from the bundle, the baselines' as they were tuned beside it.
+BOTH: tuple[Oracle, ...] = ("selector", "diagnoser")
 
-    Where the truth of every frame is known, DiCE is also run with stages that know it.
+
+def list_rows(bundle: Bundle, profile: str = DEFAULT_PROFILE, *, is_truth_known: bool = False) -> dict[str, Row]:
+    """List every row: DiCE with the settings of a profile, the others as they were tuned beside it.
+
+    Where the truth of every frame is known, methods are also run with stages that know it.
     """
-    found = [
-        _dice("dice", "DiCE", "ours", bundle),
-        _dice("dice-without-weaver", "- Context Weaver", "ablation", bundle, without=["weaver"]),
-        _dice("dice-without-converger", "- Evidence Converger", "ablation", bundle, without=["converger"]),
-        _dice("dice-without-fusion", "- Evidence Converger, tau_min kept", "ablation", bundle, without=["fusion"]),
-        *(
-            _dice(f"dice-without-{key}", f"- {name} (ours)", "ablation", replace(bundle, settings=settings))
-            for key, (name, settings) in without_extensions(bundle.settings).items()
-        ),
-        *(
-            _dice(key, f"{name}, tuned alone", "ablation", _with(bundle, bundle.baselines[key]), without=without)
-            for key, name, without in VARIANTS
-            if key in bundle.baselines
-        ),
-    ]
+    dice, settings = METHODS["dice"], bundle.settings(profile)
+    values = values_of(settings)
+    found = [Row("dice", dice.title, "ours", dice, values)]
+    for key, (title, changed) in ablations(settings).items():
+        found.append(Row(f"dice-without-{key}", f"- {title}", "ablation", dice, changed))
+    for key, method in METHODS.items():
+        if method.is_ours and key != "dice" and key in bundle.tuned:
+            found.append(Row(key, f"{method.title}, tuned alone", "ablation", method, bundle.tuned[key]))
     if is_truth_known:
         found += [
-            _dice("dice-true-selector", "True candidates", "oracle", bundle, oracles=["selector"]),
-            _dice("dice-true-diagnoser", "True labels", "oracle", bundle, oracles=["diagnoser"]),
-            _dice("dice-true-both", "Both true", "oracle", bundle, oracles=["selector", "diagnoser"]),
+            Row("dice-true-selector", "True candidates", "oracle", dice, values, ("selector",)),
+            Row("dice-true-diagnoser", "True labels", "oracle", dice, values, ("diagnoser",)),
+            Row("dice-true-both", "Both true", "oracle", dice, values, BOTH),
         ]
-    for name in BASELINES:
-        tuned = dict(bundle.baselines.get(name, {}))
-        tau_s = float(tuned.pop("tau_s", bundle.settings.tau_s))
-        candidates = _baseline(name, tau_s, tuned)
-        found += [candidates, _baseline(name, 0.0, tuned)]
-        if bundle.settings.prior.strength > 0:
-            found.append(_baseline(name, tau_s, tuned, (bundle.settings.prior, bundle.taxonomy.normal)))
+    for key in BASELINES:
+        found += _baseline_rows(METHODS[key], _tuned(bundle, key, settings), settings)
         if is_truth_known:
-            found.append(_told(candidates, bundle.taxonomy))
-    return {method.key: method for method in found}
+            told = f"{METHODS[key].title}, both true"
+            found.append(Row(f"{key}-true-both", told, "oracle", METHODS[key], _tuned(bundle, key, settings), BOTH))
+    return {row.key: row for row in found}
 
 
-def _with(bundle: Bundle, settings: Mapping[str, Any]) -> Bundle:
-    return replace(bundle, settings=Settings.of(settings))
+def _tuned(bundle: Bundle, key: str, settings: Settings) -> Mapping[str, Value]:
+    return bundle.tuned.get(key, {"tau_s": settings.selector.tau_s})
 
 
-def without_extensions(settings: Settings) -> dict[str, tuple[str, Settings]]:
-    """Take away, one at a time and then together, what we added to the paper's rules and these settings use."""
-    converger, condenser = settings.converger, settings.condenser
-    found: dict[str, tuple[str, Settings]] = {}
-    if converger.least_support > 1:
-        found["support"] = "Least support", replace(settings, converger=replace(converger, least_support=1))
-    if settings.prior.strength > 0:
-        found["prior"] = "Exam prior", replace(settings, prior=PriorConfig())
-    if condenser.repeat_seconds > 0:
-        found["repeats"] = "Joined repeats", replace(settings, condenser=replace(condenser, repeat_seconds=0.0))
-    if condenser.rival_seconds > 0:
-        found["rivals"] = "Settled rivals", replace(settings, condenser=replace(condenser, rival_seconds=0.0))
-    if condenser.most_items is not None:
-        found["limit"] = "Limit of items", replace(settings, condenser=replace(condenser, most_items=None))
-    if len(found) > 1:
-        found["extensions"] = "All of these", settings.by_the_paper()
-    if settings.candidate_share < 1:
-        found["share"] = "Share of candidates", replace(settings, candidate_share=1.0)
-    return found
+def _baseline_rows(method: Method, values: Mapping[str, Value], settings: Settings) -> list[Row]:
+    """Run a baseline on the Selector's candidates, on the raw video, and labelled with our exam prior."""
+    raw = {**values, "tau_s": 0.0, "candidate_share": 1.0}
+    rows = [
+        Row(method.key, method.title, "fixed budget", method, values),
+        Row(f"{method.key}-raw", method.title, "raw video", method, raw),
+    ]
+    if settings.prior.prior_strength > 0:
+        fixed = {"prior_strength": settings.prior.prior_strength}
+        with_prior = replace(method, fixed=fixed)
+        rows.append(Row(f"{method.key}-prior", method.title, "fixed budget with our prior", with_prior, values))
+    return rows
 
 
-def _dice(
-    key: str,
-    name: str,
-    group: Group,
-    bundle: Bundle,
-    *,
-    without: Sequence[Ablation] = (),
-    oracles: Sequence[Oracle] = (),
-) -> Method:
-    def run(exam: Prepared) -> Selections:
-        known = knowing(exam, bundle.taxonomy, oracles) if oracles else exam
-        return run_dice(known, bundle.taxonomy, bundle.settings, without)
-
-    return Method(key, name, group, run, {})
-
-
-def _baseline(
-    name: str, tau_s: float, tuned: Mapping[str, Any], prior: tuple[PriorConfig, int] | None = None
-) -> Method:
-    share = float(tuned.get("candidate_share", 1.0)) if tau_s else 1.0
-    own = {key: value for key, value in tuned.items() if key != "candidate_share"}
-    rule = build_baseline(name, own)
-    shown = {"uniform": "Uniform", "random": "Random", "top-score": "Top score", "aks": "AKS", "vilamp": "ViLAMP"}[name]
-    settings = {**({"tau_s": tau_s, "candidate_share": share} if tau_s else {}), **own, "budget": BUDGET}
-    key = name if tau_s else f"{name}-raw"
-    group: Group = "fixed budget" if tau_s else "raw video"
-    if prior:
-        key, group = f"{name}-prior", "fixed budget with our prior"
-        settings["prior_strength"] = prior[0].strength
-    return Method(key, shown, group, lambda exam: run_baseline(exam, rule, tau_s, share=share, prior=prior), settings)
-
-
-def _told(method: Method, taxonomy: Taxonomy) -> Method:
-    """Give a baseline candidates and labels that are true, as DiCE gets them."""
-    return Method(
-        f"{method.key}-true-both",
-        f"{method.name}, both true",
-        "oracle",
-        lambda exam: method.run(knowing(exam, taxonomy, ["selector", "diagnoser"])),
-        method.settings,
-    )
-
-
-def choose(known: Mapping[str, Method], wanted: Sequence[str] | None) -> list[Method]:
+def choose(known: Mapping[str, Row], wanted: Sequence[str] | None) -> list[Row]:
     """Take the methods that were asked for; DiCE always comes first, since the others are tested against it."""
     if unknown := [name for name in wanted or () if name not in known]:
         raise UsageError(f"--methods: no method '{unknown[0]}'; there are {', '.join(known)}")
-    return [method for key, method in known.items() if not wanted or key in wanted or key == "dice"]
+    return [row for key, row in known.items() if not wanted or key in wanted or key == "dice"]
 
 
 def run_benchmark(
@@ -196,6 +145,7 @@ def run_benchmark(
     bundle: Bundle,
     out: Path,
     *,
+    profile: str = DEFAULT_PROFILE,
     wanted: Sequence[str] | None = None,
     labeller: tuple[str, Labeller] | None = None,
     watch: Watch,
@@ -205,18 +155,18 @@ def run_benchmark(
     With a labeller and its name, the frames that the baselines choose are labelled by it; DiCE is left as it is.
     """
     is_truth_known = all(truth_beside(row) for row in dataset.exams)
-    known = methods(bundle, is_truth_known=is_truth_known)
+    known = list_rows(bundle, profile, is_truth_known=is_truth_known)
     if labeller:  # our prior needs distributions, and it gives labels
         known = {key: method for key, method in known.items() if method.group != "fixed budget with our prior"}
     chosen = choose(known, wanted)
     picked: dict[str, dict[str, Selections]] = {method.key: {} for method in chosen}
-    screened: list[Screened] = []
+    screened: list[ScreenedExam] = []
     seconds: dict[str, float] = {}
     for row in dataset.exams:
         exam = prepare(row, bundle, progress=watch(row.exam_id))
         seconds[row.exam_id] = exam.seconds
         if exam.truth is not None:
-            screened.append(Screened(exam.exam_id, exam.score, exam.truth != bundle.taxonomy.normal))
+            screened.append(ScreenedExam(exam.exam_id, exam.screened.score, exam.truth != bundle.taxonomy.normal))
         of_exam = {method: method.run(exam) for method in chosen}
         if labeller:
             of_exam = relabelled(of_exam, row, labeller[1])
@@ -230,19 +180,20 @@ def run_benchmark(
         write_predictions(out / "predictions" / f"{method.key}.csv", selections, bundle.taxonomy)
         scored = evaluate(selections, dataset.annotations, name=method.key, patients=patients, protocol=protocol)
         outcomes.append(Outcome(method, selections, scored))
-    rivals = [outcome.evaluation for outcome in outcomes if outcome.method.group != "oracle"]
+    rivals = [outcome.evaluation for outcome in outcomes if outcome.row.group != "oracle"]
     return Results(
         dataset,
         bundle,
+        profile,
         labeller[0] if labeller else "head" if bundle.looks_at_features else "network",
         seconds,
         tuple(outcomes),
         compare(rivals) if len(rivals) > 1 else None,
-        selector_on_exams(screened, bundle.settings.tau_s) if is_truth_known else None,
+        selector_on_exams(screened, bundle.settings(profile).selector.tau_s) if is_truth_known else None,
     )
 
 
-def relabelled(selections: Mapping[Method, Selections], row: ExamRow, labeller: Labeller) -> dict[Method, Selections]:
+def relabelled(selections: Mapping[Row, Selections], row: ExamRow, labeller: Labeller) -> dict[Row, Selections]:
     """Let another diagnoser label what the baselines chose; each frame is judged once, however many chose it.
 
     Frames that it could not look at have no label and are not selected.
@@ -258,7 +209,7 @@ def relabelled(selections: Mapping[Method, Selections], row: ExamRow, labeller: 
     return {method: relabel(chosen) if method in budgeted else chosen for method, chosen in selections.items()}
 
 
-class Screened(NamedTuple):
+class ScreenedExam(NamedTuple):
     """What the Selector said about every frame of an exam, and what they show."""
 
     exam_id: str
@@ -266,7 +217,7 @@ class Screened(NamedTuple):
     is_lesion: npt.NDArray[np.bool_]
 
 
-def selector_on_exams(exams: Sequence[Screened], tau_s: float) -> SelectorFigures:
+def selector_on_exams(exams: Sequence[ScreenedExam], tau_s: float) -> SelectorFigures:
     """Score the Selector on every frame of whole exams."""
     cases = [np.full(len(exam.score), exam.exam_id) for exam in exams]
     scores, shows = ([exam.score for exam in exams], [exam.is_lesion for exam in exams])

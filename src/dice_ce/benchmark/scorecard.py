@@ -9,16 +9,17 @@ from pathlib import Path
 from typing import Any
 
 from dice_ce import DISCLAIMER
-from dice_ce.clock import hms
+from dice_ce.benchmark.comparison import Comparison, PairedTest, compare
+from dice_ce.benchmark.consistency import THRESHOLDS, switch_quartiles
+from dice_ce.benchmark.evaluation import Evaluation, Protocol, evaluate
+from dice_ce.benchmark.match import MATCH_WINDOW, Targets, count_close
+from dice_ce.benchmark.metrics import LEVELS, RATIOS
+from dice_ce.benchmark.predictions import read_predictions
+from dice_ce.benchmark.significance import Estimate
 from dice_ce.datasets.folder import Dataset, load_dataset
 from dice_ce.errors import UsageError
-
-from .comparison import Comparison, PairedTest, compare
-from .consistency import THRESHOLDS, switch_quartiles
-from .evaluation import Evaluation, Figure, Protocol, evaluate
-from .match import MATCH_WINDOW, Targets, count_close
-from .metrics import LEVELS, RATIOS
-from .predictions import read_predictions
+from dice_ce.exam.clock import hms
+from dice_ce.table import aligned
 
 SCHEMA = "dice-ce/evaluation/1"
 """Raise the number when a field changes its meaning or goes; adding one is no new version."""
@@ -248,7 +249,7 @@ def _test_row(test: PairedTest, name: str) -> Cells:
 # --- cells ---------------------------------------------------------------------------------------------------------
 
 
-def _cells(figure: Figure, unit: str, *, with_unit: bool = True) -> tuple[str, str]:
+def _cells(figure: Estimate, unit: str, *, with_unit: bool = True) -> tuple[str, str]:
     return _number(figure.value, unit, with_unit=with_unit), _interval(figure.low, figure.high, unit)
 
 
@@ -267,7 +268,7 @@ def _interval(low: float, high: float, unit: str, *, signed: bool = False) -> st
     return f"[{', '.join(ends)}]"
 
 
-def _quotient(figure: Figure, is_mean: bool) -> str:
+def _quotient(figure: Estimate, is_mean: bool) -> str:
     if is_mean:
         return _plural(round(figure.bottom), "exam")
     return f"{figure.top:,.0f} / {figure.bottom:,.0f}"
@@ -288,12 +289,4 @@ def _plural(number: int, word: str, words: str | None = None) -> str:
 
 
 def _table(rows: Sequence[Cells]) -> list[str]:
-    """Align columns: the first to the left, the others to the right."""
-    widths = [max(len(row[k]) for row in rows) for k in range(len(rows[0]))]
-    return [
-        "  ".join(
-            cell.ljust(width) if k == 0 else cell.rjust(width)
-            for k, (cell, width) in enumerate(zip(row, widths, strict=True))
-        ).rstrip()
-        for row in rows
-    ]
+    return aligned(rows, numbers=True).splitlines()

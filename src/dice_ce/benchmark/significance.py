@@ -7,15 +7,13 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from typing import Literal
 
 import numpy as np
 import numpy.typing as npt
 
-from dice_ce.frames import Ints
-
-Doubles = npt.NDArray[np.float64]
+from dice_ce.types import Doubles, Ints
 
 RESAMPLES = 2000
 CONFIDENCE = 95.0
@@ -62,6 +60,33 @@ def interval(values: npt.NDArray[np.floating]) -> tuple[float, float]:
     tail = (100 - CONFIDENCE) / 2
     low, high = np.percentile(defined, (tail, 100 - tail)).tolist()
     return low, high
+
+
+@dataclass(frozen=True)
+class Estimate:
+    """A figure with its 95 % interval over resampled patients or cases."""
+
+    value: float
+    low: float
+    high: float
+    top: float = math.nan
+    """Summed over exams: the figure is top / bottom, where it is a quotient."""
+    bottom: float = math.nan
+
+    def __str__(self) -> str:
+        """Write it for a table; a single case gives no interval, and a figure may not be defined."""
+        if math.isnan(self.value):
+            return "–"
+        return f"{self.value:.3f}" + ("" if math.isnan(self.low) else f" [{self.low:.3f}, {self.high:.3f}]")
+
+    def to_json(self) -> dict[str, float | None]:
+        """Write it for programs; what is not defined is null, for JSON has no NaN."""
+        return {name: json_number(value) for name, value in asdict(self).items()}
+
+
+def json_number(value: float) -> float | None:
+    """Write a figure that is not defined as null."""
+    return None if math.isnan(value) else value
 
 
 # --- tests ---------------------------------------------------------------------------------------------------------

@@ -4,16 +4,14 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 
-from dice_ce.datasets.csvfile import table_text
-from dice_ce.diagnoser import HeadDiagnoser
-from dice_ce.encoder import count_weights
-
-from .comparison import Comparison, PairedTest
-from .evaluation import Figure
-from .metrics import RATIOS
-from .run import Group, Outcome, Results
+from dice_ce.benchmark.comparison import Comparison, PairedTest
+from dice_ce.benchmark.metrics import RATIOS
+from dice_ce.benchmark.run import Group, Outcome, Results
+from dice_ce.benchmark.significance import Estimate
+from dice_ce.features.encoder import count_weights
+from dice_ce.method.diagnoser import HeadDiagnoser
+from dice_ce.table import Cell, Table
 
 LOWER_IS_BETTER = ("time_error", "redundancy", "redundancy_window")
 COLUMNS = {
@@ -27,60 +25,6 @@ COLUMNS = {
     "pdr": "PDR (%)",
 }
 """Those of the paper's main table, and the window reading of redundancy beside the literal one."""
-
-
-@dataclass(frozen=True)
-class Cell:
-    """One number as it is shown, and how it ranks in its column."""
-
-    text: str
-    rank: int = 0
-    """1 for the best, 2 for the second best."""
-
-
-@dataclass(frozen=True)
-class Table:
-    """Rows under a header; the first cells name the row."""
-
-    title: str
-    header: tuple[str, ...]
-    rows: tuple[tuple[Cell, ...], ...]
-
-    def markdown(self) -> str:
-        """Write it for a page: best in bold, second best underlined."""
-        lines = [f"| {' | '.join(self.header)} |", "|---" * len(self.header) + "|"]
-        lines += [f"| {' | '.join(_markdown(cell) for cell in row)} |" for row in self.rows]
-        return "\n".join(lines)
-
-    def csv(self) -> str:
-        """Write it for a spreadsheet."""
-        return table_text(self.header, [[cell.text for cell in row] for row in self.rows])
-
-    def latex(self) -> str:
-        """Write it for a paper, with booktabs."""
-        lines = [
-            rf"\begin{{tabular}}{{l{'c' * (len(self.header) - 1)}}}",
-            r"\toprule",
-            " & ".join(_escaped(name) for name in self.header) + r" \\",
-            r"\midrule",
-            *(" & ".join(_latex(cell) for cell in row) + r" \\" for row in self.rows),
-            r"\bottomrule",
-            r"\end{tabular}",
-        ]
-        return "\n".join(lines) + "\n"
-
-
-def _markdown(cell: Cell) -> str:
-    return {1: f"**{cell.text}**", 2: f"<u>{cell.text}</u>"}.get(cell.rank, cell.text)
-
-
-def _latex(cell: Cell) -> str:
-    text = _escaped(cell.text)
-    return {1: rf"\textbf{{{text}}}", 2: rf"\underline{{{text}}}"}.get(cell.rank, text)
-
-
-def _escaped(text: str) -> str:
-    return text.replace("%", r"\%").replace("_", r"\_").replace("–", "--").replace("±", r"$\pm$")
 
 
 def main_table(results: Results) -> Table:
@@ -106,14 +50,14 @@ def _figures_table(title: str, outcomes: Sequence[Outcome], results: Results) ->
     ranks = {key: _ranks([figure.value for figure in column], key) for key, column in figures.items()}
     rows = tuple(
         (
-            Cell(outcome.method.name),
+            Cell(outcome.row.name),
             Cell(parameters_text(results)),
             Cell(f"{outcome.evaluation.figures['frames'].value:.1f}"),
             *(Cell(figure_text(figures[key][i], key), ranks[key][i]) for key in COLUMNS),
         )
         for i, outcome in enumerate(outcomes)
     )
-    return Table(title, header, rows)
+    return Table(header, rows, title)
 
 
 def _ranks(values: Sequence[float], key: str) -> list[int]:
@@ -124,7 +68,7 @@ def _ranks(values: Sequence[float], key: str) -> list[int]:
     return [places.get(round(value, 6), 0) if not math.isnan(value) else 0 for value in values]
 
 
-def figure_text(figure: Figure, key: str) -> str:
+def figure_text(figure: Estimate, key: str) -> str:
     """Write a figure with its interval."""
     scale = 100 if RATIOS[key].unit == "%" else 1
     if math.isnan(figure.value):
@@ -163,13 +107,13 @@ def _variants_table(title: str, results: Results, group: Group) -> Table:
     header = ("Variant", "Frames per exam", *COLUMNS.values())
     rows = []
     for outcome in [full, *results.of(group)]:
-        cells = [Cell(outcome.method.name), Cell(f"{outcome.evaluation.figures['frames'].value:.1f}")]
+        cells = [Cell(outcome.row.name), Cell(f"{outcome.evaluation.figures['frames'].value:.1f}")]
         for key in COLUMNS:
             figure, reference = outcome.evaluation.figures[key], full.evaluation.figures[key]
             delta = "" if outcome is full else f" ({_delta(figure.value - reference.value, key)})"
             cells.append(Cell(figure_text(figure, key) + delta))
         rows.append(tuple(cells))
-    return Table(title, header, tuple(rows))
+    return Table(header, tuple(rows), title)
 
 
 def _delta(difference: float, key: str) -> str:
@@ -188,7 +132,7 @@ def consistency_table(results: Results) -> Table:
     )
     rows = []
     for outcome in outcomes:
-        cells = [Cell(outcome.method.name)]
+        cells = [Cell(outcome.row.name)]
         for threshold in thresholds:
             rate = outcome.evaluation.inconsistency[threshold]
             spread = "" if math.isnan(rate.spread) else f" ± {100 * rate.spread:.1f}"  # of one exam there is none
@@ -198,7 +142,7 @@ def consistency_table(results: Results) -> Table:
         cells.append(Cell(f"{len(outcome.evaluation.switches.switches):,}"))
         cells.append(Cell("–" if math.isnan(short) else f"{100 * short:.1f}"))
         rows.append(tuple(cells))
-    return Table("Temporal consistency", header, tuple(rows))
+    return Table(header, tuple(rows), "Temporal consistency")
 
 
 def tests_table(comparison: Comparison, names: Mapping[str, str]) -> Table:
@@ -218,7 +162,7 @@ def tests_table(comparison: Comparison, names: Mapping[str, str]) -> Table:
                 Cell(_chance(test, test.p_holm)),
             )
         )
-    return Table("Paired tests", header, tuple(rows))
+    return Table(header, tuple(rows), "Paired tests")
 
 
 def _percent(value: float) -> str:

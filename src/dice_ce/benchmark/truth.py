@@ -7,12 +7,12 @@ from typing import NamedTuple
 
 import numpy as np
 
-from dice_ce.clock import parse_time, read_sidecar
-from dice_ce.datasets.csvfile import read_table
+from dice_ce.csvfile import read_table
 from dice_ce.datasets.folder import ExamRow
 from dice_ce.errors import InputError
-from dice_ce.frames import Ints
+from dice_ce.exam.clock import parse_time, read_sidecar
 from dice_ce.taxonomy import Taxonomy
+from dice_ce.types import Ints
 
 
 class Span(NamedTuple):
@@ -21,7 +21,7 @@ class Span(NamedTuple):
     first: float
     """Exam seconds of its first frame."""
     last: float
-    """Of its last frame."""
+    """Exam seconds of its last frame."""
     label: str
 
 

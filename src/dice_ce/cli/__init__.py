@@ -36,9 +36,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 def run(arguments: Sequence[str] | None = None) -> int:
     """Run one command; what its own output does is another matter."""
-    parser = build_parser()
-    options = parser.parse_args(arguments)
-    options.words = list(sys.argv[1:] if arguments is None else arguments)
+    words = list(sys.argv[1:] if arguments is None else arguments)
+    options = build_parser(with_settings="summarize" in words).parse_args(words)
+    options.words = words
     try:
         check_before_work(options)
         code: int = options.run(options)
@@ -73,8 +73,8 @@ class _Parser(argparse.ArgumentParser):
         self.exit(2, f"dice-ce: error: {message}; see {self.prog} --help\n")
 
 
-def build_parser() -> argparse.ArgumentParser:
-    """Describe all commands; nothing heavy is imported for that."""
+def build_parser(*, with_settings: bool = True) -> argparse.ArgumentParser:
+    """Describe all commands; nothing heavy is imported for that, except for the settings of the method."""
     parser = _Parser(
         prog="dice-ce",
         description="Short, trustworthy summaries of whole capsule-endoscopy exams.",
@@ -82,6 +82,7 @@ def build_parser() -> argparse.ArgumentParser:
     )
     parser.add_argument("--version", action="version", version=f"dice-ce {__version__}")
     commands = parser.add_subparsers(title="commands", metavar="COMMAND", required=True)
-    for module in (exams, models, data, scoring, installation):
+    exams.add_commands(commands, with_settings=with_settings)
+    for module in (models, data, scoring, installation):
         module.add_commands(commands)
     return parser

@@ -32,12 +32,12 @@ TRAINING_HEADS = Extra(("torch",), "train", "training")
 COMPOSING = Extra(("cv2",), "datasets", "composing exams")
 
 
-def a_picture(*endings: str) -> Place:
+def an_image(*endings: str) -> Place:
     """Expect a file with one of these endings."""
 
     def check(target: Path) -> None:
         if target.suffix.lower() not in endings:
-            raise UsageError(f"{target}: pictures are written as {', '.join(endings)}; give one of these endings")
+            raise UsageError(f"{target}: images are written as {', '.join(endings)}; give one of these endings")
         check_file(target)
 
     return check

@@ -8,8 +8,8 @@ from pathlib import Path
 from typing import Any
 
 from dice_ce import DISCLAIMER
-from dice_ce.cli.checks import COMPOSING, DRAWING, a_file, a_folder, a_picture, needs, writes
-from dice_ce.cli.shared import command, positive_int, print_json, shares
+from dice_ce.cli.checks import COMPOSING, DRAWING, a_file, a_folder, an_image, needs, writes
+from dice_ce.cli.shared import command, emit, positive_int, shares
 from dice_ce.errors import UsageError
 
 
@@ -20,9 +20,9 @@ def add_commands(commands: Any) -> None:
 
     check = command(parts, "check", run_check, "look for everything that is wrong with a dataset, and sum it up")
     check.add_argument("dataset", type=Path, metavar="DIR", help="folder with exams.csv, findings.csv and the videos")
-    picture = a_picture(".png", ".svg", ".pdf")
-    writes(check, "--picture", picture, metavar="PNG", help="also draw the statistics (.png, .svg or .pdf)")
-    needs(check, DRAWING, when=lambda options: options.picture is not None)
+    plot = an_image(".png", ".svg", ".pdf")
+    writes(check, "--plot", plot, metavar="PNG", help="also draw the statistics (.png, .svg or .pdf)")
+    needs(check, DRAWING, when=lambda options: options.plot is not None)
 
     split = command(parts, "split", run_split, "deal the patients of a dataset into train, validation and test")
     split.add_argument("dataset", type=Path, metavar="DIR", help="folder with exams.csv; its split column is filled")
@@ -55,13 +55,13 @@ def run_check(options: argparse.Namespace) -> int:
 
     with ProgressBar("checking", unit="exams") as bar:
         check = check_dataset(options.dataset, progress=bar)
-    if options.picture:
+    if options.plot:
         from dice_ce.datasets.statistics import draw_statistics
 
-        draw_statistics(check.dataset, {facts.exam_id: facts.seconds for facts in check.exams}, options.picture)
-    print_json({"disclaimer": DISCLAIMER, **check_facts(check)}) if options.json else print(check_text(check))
-    if options.picture and not options.json:
-        print(f"picture  {options.picture}")
+        draw_statistics(check.dataset, {facts.exam_id: facts.seconds for facts in check.exams}, options.plot)
+    emit(options, {"disclaimer": DISCLAIMER, **check_facts(check)}, check_text(check))
+    if options.plot and not options.json:
+        print(f"plot  {options.plot}")
     return 1 if check.problems else 0
 
 
@@ -77,8 +77,10 @@ def run_split(options: argparse.Namespace) -> int:
     splits = split_patients((row.patient_id for row in dataset.exams), options.shares, options.seed)
     write_splits(options.dataset, splits)
     counts = {name: sum(split == name for split in splits.values()) for name in SPLITS}
-    print_json({"patients": counts}) if options.json else print(
-        f"{options.dataset}: " + ", ".join(f"{count} patients in {name}" for name, count in counts.items())
+    emit(
+        options,
+        {"patients": counts},
+        f"{options.dataset}: " + ", ".join(f"{count} patients in {name}" for name, count in counts.items()),
     )
     return 0
 
@@ -89,7 +91,7 @@ def run_import(options: argparse.Namespace) -> int:
     from dice_ce.datasets.frametable import tables_facts, tables_text, write_frames
 
     tables = import_dataset(options.name, options.folder)
-    print_json(tables_facts(tables)) if options.json else print(tables_text(tables))
+    emit(options, tables_facts(tables), tables_text(tables))
     if options.out:
         rows = write_frames(options.out, tables.frames)
         print(f"{options.out}: {rows:,} frames", file=sys.stderr if options.json else sys.stdout)
@@ -98,7 +100,7 @@ def run_import(options: argparse.Namespace) -> int:
 
 def run_compose(options: argparse.Namespace) -> int:
     """Compose exams; those that are complete are not made again."""
-    from dice_ce.datasets.compose import compose, plan_facts, plan_text
+    from dice_ce.lab.compose import compose, plan_facts, plan_text
     from dice_ce.progress import ProgressBar
 
     with ProgressBar("composing") as bar:
@@ -115,7 +117,9 @@ def run_compose(options: argparse.Namespace) -> int:
             progress=bar,
         )
     facts = {"out": str(made.folder), "complete_before": made.kept, **plan_facts(made.plans)}
-    print_json({"disclaimer": DISCLAIMER, **facts}) if options.json else print(
-        f"{plan_text(made.plans)}\n{made.folder}: {len(made.plans)} exams, {made.kept} of them complete before"
+    emit(
+        options,
+        {"disclaimer": DISCLAIMER, **facts},
+        f"{plan_text(made.plans)}\n{made.folder}: {len(made.plans)} exams, {made.kept} of them complete before",
     )
     return 0

@@ -3,38 +3,36 @@
 from __future__ import annotations
 
 import argparse
-from dataclasses import replace
+from dataclasses import asdict
 from fractions import Fraction
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
-from dice_ce.cli.checks import a_file_with_neighbours, a_folder, a_picture, writes
+from dice_ce.cli.checks import a_file_with_neighbours, a_folder, an_image, writes
 from dice_ce.cli.shared import (
+    add_bundle_options,
     add_exam_options,
+    add_setting_options,
+    chosen_settings,
     command,
     command_line,
+    emit,
     expand_folders,
     for_each,
     fraction,
     open_input,
-    positive,
     positive_int,
-    print_json,
-    share,
     whole,
 )
 from dice_ce.errors import UsageError
 
-if TYPE_CHECKING:
-    from dice_ce.bundle import Settings
 
-
-def add_commands(commands: Any) -> None:
-    """Describe the commands of this module."""
+def add_commands(commands: Any, *, with_settings: bool = True) -> None:
+    """Describe the commands of this module; the settings of `summarize` take importing the method."""
     inspect = command(commands, "inspect", run_inspect, "show what an exam is: frames, times, field of view")
     inspect.add_argument("exam", type=Path, help="video file, or folder or zip of frames")
     add_exam_options(inspect)
-    sheet = a_picture(".png", ".jpg", ".bmp")
+    sheet = an_image(".png", ".jpg", ".bmp")
     writes(inspect, "--sheet", sheet, metavar="PNG", help="also write a contact sheet of the exam")
 
     summary = command(commands, "summarize", run_summarize, "summarise exams: findings, keyframes and a report")
@@ -49,27 +47,10 @@ def add_commands(commands: Any) -> None:
     summary.add_argument("--force", action="store_true", help="replace what is there, even the results of another exam")
     add_exam_options(summary)
     model = summary.add_argument_group("model")
-    model.add_argument("--bundle", help="name of a shipped bundle, or a folder or zip (default: the shipped one)")
-    model.add_argument("--tau-s", type=share, help="selector score from which a frame is a candidate")
-    model.add_argument("--candidate-share", type=share, help="most candidates, as a share of all frames (paper: 1)")
-    model.add_argument("--tau-agree", type=share, help="probability from which a frame supports its context's label")
-    model.add_argument("--tau-min", type=share, help="confidence below which a context is dropped")
-    model.add_argument("--least-support", type=positive_int, help="frames that must support a context (paper: 1)")
-    model.add_argument("--prior-strength", type=share, help="weight of the exam's own label frequencies (paper: 0)")
-    model.add_argument("--repeat-seconds", type=whole, help="time in which one label is one finding (paper: 0)")
-    model.add_argument("--rival-seconds", type=whole, help="time in which one of two labels stands (paper: 0)")
-    model.add_argument("--most-items", type=positive_int, help="findings to show at most, those with most evidence")
-    model.add_argument("--coarse-minutes", type=positive, help="exam time per anatomical context")
-    model.add_argument("--delta-fine", type=positive, help="token distance at which glimpses are of different lesions")
-    model.add_argument("--weaver", choices=("ward", "kmeans"), help="how anatomical contexts are found")
-    model.add_argument("--tokens", choices=("seconds", "frame_index"), help="what the temporal half of a token counts")
-    model.add_argument(
-        "--without",
-        action="append",
-        choices=("weaver", "converger", "fusion"),
-        help="leave out a stage, as the paper's ablations; fusion: the converger, but for tau-min",
-    )
+    add_bundle_options(model)
     model.add_argument("--no-gate", action="store_true", help="encode every frame, also near-identical ones")
+    if with_settings:
+        add_setting_options(summary)
 
     extract = command(commands, "extract", run_extract, "compute the features of exams ahead of summarize")
     extract.add_argument(
@@ -101,12 +82,12 @@ def add_commands(commands: Any) -> None:
 
 def run_inspect(options: argparse.Namespace) -> int:
     """Show what an exam is."""
-    from dice_ce.describe import contact_sheet, exam_facts, exam_text
+    from dice_ce.cli.describe import contact_sheet, exam_facts, exam_text
 
     with open_input(options.exam, options) as exam:
         if options.sheet:
             contact_sheet(exam, options.sheet)
-        print_json(exam_facts(exam)) if options.json else print(exam_text(exam))
+        emit(options, exam_facts(exam), exam_text(exam))
     if options.sheet and not options.json:
         print(f"  contact sheet  {options.sheet}")
     return 0
@@ -114,17 +95,18 @@ def run_inspect(options: argparse.Namespace) -> int:
 
 def run_summarize(options: argparse.Namespace) -> int:
     """Summarise exams; one that fails does not stop the others."""
-    from dice_ce.bundle import load_bundle
-    from dice_ce.describe import summary_table
-    from dice_ce.gate import GateConfig
-    from dice_ce.outputs import check_places, write_outputs
-    from dice_ce.pipeline import summarize
+    from dice_ce.cli.describe import summary_table
+    from dice_ce.features.gate import GateConfig
+    from dice_ce.method.bundle import load_bundle
+    from dice_ce.method.pipeline import summarize
+    from dice_ce.outputs import write_outputs
+    from dice_ce.outputs.places import check_places
     from dice_ce.progress import ProgressBar
 
     expand_folders(options)
     check_places(options.exams, options.out, force=options.force)
     bundle = load_bundle(options.bundle)
-    settings = _override(bundle.settings, options)
+    settings = chosen_settings(options, bundle)
 
     def work(path: Path) -> dict[str, Any]:
         with open_input(path, options) as exam, ProgressBar(exam.id) as bar:
@@ -132,7 +114,7 @@ def run_summarize(options: argparse.Namespace) -> int:
                 exam,
                 bundle=bundle,
                 settings=settings,
-                without=tuple(options.without or ()),
+                profile=options.profile,
                 gate=None if options.no_gate else GateConfig(),
                 progress=bar,
                 command=command_line(options),
@@ -141,39 +123,18 @@ def run_summarize(options: argparse.Namespace) -> int:
         if not options.json:
             print(summary_table(summary))
             print(f"  report  {folder / 'report.html'}")
-        return {"id": exam.id, "folder": str(folder), **summary.counts}
+        return {"id": exam.id, "folder": str(folder), **asdict(summary.counts)}
 
     return for_each(options, work)
 
 
-def _override(settings: Settings, options: argparse.Namespace) -> Settings:
-    """Take the bundle's settings, except where the command line says otherwise."""
-
-    def given(names: dict[str, str]) -> dict[str, Any]:
-        values = {field: getattr(options, option) for field, option in names.items()}
-        return {field: value for field, value in values.items() if value is not None}
-
-    converger = given({name: name for name in ("tau_agree", "tau_min", "least_support")})
-    condenser = given({name: name for name in ("repeat_seconds", "rival_seconds", "most_items")})
-    weaver = given({"coarse_minutes": "coarse_minutes", "delta_fine": "delta_fine", "method": "weaver"})
-    tokens = replace(settings.weaver.tokens, **given({"time": "tokens"}))
-    return replace(
-        settings,
-        **given({"tau_s": "tau_s", "candidate_share": "candidate_share"}),
-        weaver=replace(settings.weaver, tokens=tokens, **weaver),
-        converger=replace(settings.converger, **converger),
-        condenser=replace(settings.condenser, **condenser),
-        prior=replace(settings.prior, **given({"strength": "prior_strength"})),
-    )
-
-
 def run_extract(options: argparse.Namespace) -> int:
     """Compute features; one exam that fails does not stop the others."""
-    from dice_ce.bundle import load_bundle
-    from dice_ce.describe import extraction_facts, extraction_text
-    from dice_ce.encoder import load_encoder
-    from dice_ce.extraction import extract
-    from dice_ce.gate import GateConfig
+    from dice_ce.cli.describe import extraction_facts, extraction_text
+    from dice_ce.features.encoder import load_encoder
+    from dice_ce.features.extraction import extract
+    from dice_ce.features.gate import GateConfig
+    from dice_ce.method.bundle import load_bundle
     from dice_ce.progress import ProgressBar
 
     expand_folders(options)
@@ -192,8 +153,8 @@ def run_extract(options: argparse.Namespace) -> int:
 
 def run_simulate(options: argparse.Namespace) -> int:
     """Render a procedural exam."""
+    from dice_ce.lab.simulator import simulate
     from dice_ce.progress import ProgressBar
-    from dice_ce.simulator import simulate
 
     try:
         with ProgressBar(options.out.name) as bar:
@@ -217,7 +178,9 @@ def run_simulate(options: argparse.Namespace) -> int:
         "frames": options.frames,
         "lesions": len(made.findings),
     }
-    print_json(facts) if options.json else print(
-        f"{made.video}: {options.frames:,} frames, {len(made.findings)} lesion events; clock and truth beside it"
+    emit(
+        options,
+        facts,
+        f"{made.video}: {options.frames:,} frames, {len(made.findings)} lesion events; clock and truth beside it",
     )
     return 0

@@ -6,7 +6,7 @@ import argparse
 from typing import Any
 
 from dice_ce.cli.checks import a_file, writes
-from dice_ce.cli.shared import command, print_json, print_table
+from dice_ce.cli.shared import command, emit, print_json, print_table
 
 
 def add_commands(commands: Any) -> None:
@@ -20,18 +20,17 @@ def add_commands(commands: Any) -> None:
 
     cache = commands.add_parser("cache", help="list or clear the cache", description="List or clear the cache.")
     caches = cache.add_subparsers(title="commands", metavar="COMMAND", required=True)
-    command(caches, "list", run_cache_list, "list stored features and encoders")
+    command(caches, "list", run_cache_list, "list stored features")
     clear = command(caches, "clear", run_cache_clear, "remove stored features (what is in use stays)")
     clear.add_argument("--partial", action="store_true", help="remove only what interrupted runs left")
-    clear.add_argument("--all", action="store_true", help="also remove exported encoders")
 
     command(commands, "doctor", run_doctor, "report versions, cache and CPU threads, and try the bundle")
 
 
 def run_encoder_list(options: argparse.Namespace) -> int:
     """List the registered encoders."""
-    from dice_ce.encoder import ENCODERS
     from dice_ce.extras import install_command
+    from dice_ce.features.encoder import ENCODERS
 
     rows = [
         {"name": name, "status": entry.status, "about": entry.about, "licence": entry.licence}
@@ -48,30 +47,30 @@ def run_encoder_list(options: argparse.Namespace) -> int:
 
 def run_encoder_export(options: argparse.Namespace) -> int:
     """Write an encoder to one ONNX file."""
-    from dice_ce.encoder import export_encoder
+    from dice_ce.features.encoder import export_encoder
 
     encoder = export_encoder(options.encoder, options.out)
     facts = {"name": encoder.name, "input_size": encoder.input_size, "dim": encoder.dim, "digest": encoder.digest}
-    print_json(facts) if options.json else print(
-        f"{options.out}: {encoder.name}, {encoder.dim}-d at {encoder.input_size}, sha256 {encoder.digest[:16]}"
+    emit(
+        options,
+        facts,
+        f"{options.out}: {encoder.name}, {encoder.dim}-d at {encoder.input_size}, sha256 {encoder.digest[:16]}",
     )
     return 0
 
 
 def run_cache_list(options: argparse.Namespace) -> int:
     """List what is in the cache."""
-    from dice_ce.store import list_cache
+    from dice_ce.features.store import list_cache
 
     return _show_entries(list_cache(), options, "the cache is empty")
 
 
 def run_cache_clear(options: argparse.Namespace) -> int:
     """Remove what the cache holds."""
-    from dice_ce.store import clear_cache
+    from dice_ce.features.store import clear_cache
 
-    kinds = (
-        {"partial"} if options.partial else {"partial", "features", "stills"} | ({"encoder"} if options.all else set())
-    )
+    kinds = {"partial"} if options.partial else {"partial", "features", "images"}
     return _show_entries(clear_cache(kinds), options, "nothing to remove")
 
 
@@ -97,8 +96,8 @@ def _show_entries(entries: list[Any], options: argparse.Namespace, empty: str) -
 
 def run_doctor(options: argparse.Namespace) -> int:
     """Report what is installed and where things are."""
-    from dice_ce.describe import doctor_facts, doctor_text
+    from dice_ce.cli.describe import doctor_facts, doctor_text
 
     facts = doctor_facts()
-    print_json(facts) if options.json else print(doctor_text(facts))
+    emit(options, facts, doctor_text(facts))
     return 0

@@ -11,9 +11,11 @@ from typing import Any
 from dice_ce import DISCLAIMER
 from dice_ce.cli.checks import TRAINING, TRAINING_HEADS, a_bundle, a_bundle_folder, a_file, needs, writes
 from dice_ce.cli.shared import (
+    add_bundle_options,
     add_exam_options,
     amount,
     command,
+    emit,
     open_input,
     positive,
     positive_int,
@@ -30,9 +32,9 @@ DATA_HELP = "datasets of exams (folders with exams.csv), folders of labelled fra
 def add_commands(commands: Any) -> None:
     """Describe the commands of this module."""
     predict = command(commands, "predict", run_predict, "score single frames: Selector and every label")
-    predict.add_argument("input", type=Path, metavar="FRAMES_DIR|VIDEO", help="folder of pictures (and below), or exam")
+    predict.add_argument("input", type=Path, metavar="FRAMES_DIR|VIDEO", help="folder of images (and below), or exam")
     writes(predict, "--out", a_file, required=True, metavar="CSV", help="one row per frame, in the order given")
-    predict.add_argument("--bundle", help=BUNDLE_HELP)
+    add_bundle_options(predict)
     add_exam_options(predict)
 
     train = command(commands, "train", run_train, "train Selector and diagnoser into a bundle (needs the extra train)")
@@ -44,7 +46,7 @@ def add_commands(commands: Any) -> None:
     train.add_argument(
         "--diagnoser", choices=("head", "network"), default="head", help="head on features, or a network"
     )
-    train.add_argument("--views", type=whole, default=3, help="augmented views of every picture (default: 3)")
+    train.add_argument("--views", type=whole, default=3, help="augmented views of every image (default: 3)")
     train.add_argument("--near", type=amount, default=2.0, help="seconds around a keyframe with its label (default: 2)")
     train.add_argument("--hidden", type=positive_int, default=256, help="hidden units of the heads (default: 256)")
     train.add_argument("--learning-rate", type=positive, default=3e-4)
@@ -55,7 +57,7 @@ def add_commands(commands: Any) -> None:
 
     tune = command(commands, "tune", run_tune, "choose thresholds and the weaver's settings on validation exams")
     tune.add_argument("--data", type=Path, required=True, metavar="DATASET", help="folder with exams.csv")
-    tune.add_argument("--bundle", help=BUNDLE_HELP)
+    add_bundle_options(tune)
     writes(tune, "--out", a_bundle, metavar="BUNDLE", help="write the bundle with the chosen settings there")
     tune.add_argument("--split", default="validation", help="default: validation; never the test split")
     tune.add_argument("--trials", type=positive_int, default=200, help="for DiCE and each baseline (default: 200)")
@@ -79,38 +81,41 @@ def add_commands(commands: Any) -> None:
 
 
 def run_predict(options: argparse.Namespace) -> int:
-    """Score frames; pictures that cannot be decoded keep their row, empty, and give exit code 1."""
-    from dice_ce.bundle import load_bundle
+    """Score frames; images that cannot be decoded keep their row, empty, and give exit code 1."""
+    from dice_ce.features.images import find_images
     from dice_ce.files import printable
-    from dice_ce.predict import predict_exam, predict_stills, write_scores
+    from dice_ce.method.bundle import load_bundle
+    from dice_ce.method.predict import predict_exam, predict_images, write_scores
     from dice_ce.progress import ProgressBar
-    from dice_ce.stills import find_stills
 
     bundle = load_bundle(options.bundle)
-    is_stills = options.input.is_dir() and not (options.clock or options.exam_fps or options.exam_duration)
-    if is_stills:
+    tau_s = bundle.settings(options.profile).selector.tau_s
+    is_images = options.input.is_dir() and not (options.clock or options.exam_fps or options.exam_duration)
+    if is_images:
         with ProgressBar(options.input.name) as bar:
-            paths = find_stills(options.input)
-            scores = predict_stills(paths, bundle, progress=bar)
+            paths = find_images(options.input)
+            scores = predict_images(paths, bundle, progress=bar)
         scores = scores.named([printable(path.relative_to(options.input).as_posix()) for path in paths])
     else:
         with open_input(options.input, options) as exam, ProgressBar(exam.id) as bar:
             scores = predict_exam(exam, bundle, progress=bar)
         for warning in exam.warnings:
             print(f"dice-ce: warning: {warning}", file=sys.stderr)
-    write_scores(options.out, scores, bundle.taxonomy.labels, first_column="path" if is_stills else "frame")
+    write_scores(options.out, scores, bundle.taxonomy.labels, first_column="path" if is_images else "frame")
     damaged = scores.undecodable
     facts = {
         "out": str(options.out),
         "frames": len(scores.names),
-        "abnormal": int((scores.score >= bundle.settings.tau_s).sum()),
-        "tau_s": bundle.settings.tau_s,
+        "abnormal": int((scores.score >= tau_s).sum()),
+        "tau_s": tau_s,
         "bundle": bundle.name,
         "undecodable": damaged,
     }
-    print_json({"disclaimer": DISCLAIMER, **facts}) if options.json else print(
+    emit(
+        options,
+        {"disclaimer": DISCLAIMER, **facts},
         f"{options.out}: {facts['frames']:,} frames, {facts['abnormal']:,} with a score of at least "
-        f"{bundle.settings.tau_s:g} (bundle {bundle.name})\n{DISCLAIMER}"
+        f"{tau_s:g} (bundle {bundle.name})\n{DISCLAIMER}",
     )
     if damaged:
         print(f"dice-ce: {len(damaged)} frames cannot be decoded, for instance {damaged[0]}", file=sys.stderr)
@@ -119,12 +124,12 @@ def run_predict(options: argparse.Namespace) -> int:
 
 def run_train(options: argparse.Namespace) -> int:
     """Train a bundle."""
-    from dice_ce.bundle import load_bundle
-    from dice_ce.datasets.csvfile import read_text
-    from dice_ce.encoder import load_encoder
-    from dice_ce.training.card import figures_text
-    from dice_ce.training.heads import HeadConfig
-    from dice_ce.training.run import TrainConfig, train
+    from dice_ce.csvfile import read_text
+    from dice_ce.features.encoder import load_encoder
+    from dice_ce.lab.training.card import figures_text
+    from dice_ce.lab.training.heads import HeadConfig
+    from dice_ce.lab.training.run import TrainConfig, train
+    from dice_ce.method.bundle import load_bundle
 
     encoder = load_encoder(options.encoder) if options.encoder else load_bundle().encoder
     config = TrainConfig(
@@ -157,9 +162,10 @@ def run_train(options: argparse.Namespace) -> int:
 
 def run_tune(options: argparse.Namespace) -> int:
     """Tune DiCE and the baselines on one split."""
-    from dice_ce.bundle import check_export, export_bundle, load_bundle
     from dice_ce.datasets.folder import load_dataset
-    from dice_ce.training.tuning import trial_facts, tune_all, tuned_note, tuned_text, write_trials
+    from dice_ce.lab.training.tuning import make_profiles, trial_facts, tune_all, tuned_text, write_trials
+    from dice_ce.method.bundle import check_export, export_bundle, load_bundle
+    from dice_ce.settings import values_of
 
     if options.split == "test":
         raise UsageError("--split test: thresholds are never chosen on test exams; use the validation split")
@@ -171,29 +177,35 @@ def run_tune(options: argparse.Namespace) -> int:
         raise InputError(f"{options.data}: patient '{leaking[0]}' stands in more than one split; split by patient")
     exams = dataset.of(options.split)
     with progress_bars() as watch:
-        settings, tuned = tune_all(exams, bundle, trials=options.trials, seed=options.seed, watch=watch)
+        tuned = tune_all(exams, bundle, options.profile, trials=options.trials, seed=options.seed, watch=watch)
+    profiles = make_profiles(exams, tuned)
     if options.log:
         write_trials(options.log, tuned)
     if options.out:
-        beside = {name: result.best.settings for name, result in tuned.items() if name not in settings}
-        beside |= {name: asdict(values) for name, values in settings.items() if name != "dice"}
-        note = tuned_note(exams, tuned, options.trials)
-        export_bundle(options.bundle, options.out, settings=settings["dice"], baselines=beside, note=note)
+        others = {name: result.best.settings for name, result in tuned.items() if name != "dice"}
+        export_bundle(options.bundle, options.out, profiles=profiles, tuned=others)
     if options.json:
         best = {name: trial_facts(result) for name, result in tuned.items()}
-        print_json({"disclaimer": DISCLAIMER, "best": best, "settings": asdict(settings["dice"])})
+        print_json(
+            {
+                "disclaimer": DISCLAIMER,
+                "best": best,
+                "profiles": {name: values_of(profile.settings) for name, profile in profiles.items()},
+            }
+        )
         return 0
     print(tuned_text(tuned, options.trials))
+    print("\n".join(f"profile {name}: {profile.about}" for name, profile in profiles.items()))
     print(f"written: {options.out}" if options.out else "nothing written: --out BUNDLE keeps these settings")
     return 0
 
 
 def run_backbones(options: argparse.Namespace) -> int:
     """Print the Selector table."""
-    from dice_ce.bundle import load_bundle
-    from dice_ce.encoder import ENCODERS, load_encoder
+    from dice_ce.features.encoder import ENCODERS, load_encoder
     from dice_ce.files import write_atomically
-    from dice_ce.training.backbones import backbones_text, compare_backbones
+    from dice_ce.lab.training.backbones import backbones_text, compare_backbones
+    from dice_ce.method.bundle import load_bundle
 
     names = options.encoders or [name for name, entry in ENCODERS.items() if entry.status == "ready"]
     encoders = [load_encoder(name) for name in names]
@@ -205,45 +217,51 @@ def run_backbones(options: argparse.Namespace) -> int:
     text = backbones_text(rows)
     if options.out:
         write_atomically(options.out, (text + "\n").encode())
-    print_json([asdict(row) for row in rows]) if options.json else print(f"{text}\n{DISCLAIMER}")
+    emit(options, [asdict(row) for row in rows], f"{text}\n{DISCLAIMER}")
     return 0
 
 
 def run_bundle_show(options: argparse.Namespace) -> int:
     """Show what is in a bundle."""
-    from dice_ce.bundle import bundle_facts, load_bundle
-    from dice_ce.reliability import table_facts
+    from dice_ce.method.bundle import bundle_facts, load_bundle
 
     bundle = load_bundle(options.bundle)
     facts = bundle_facts(bundle)
     if options.json:
-        known = {"reliability": table_facts(bundle.reliability), "card": bundle.card}
+        known = {"reliability": {label: asdict(one) for label, one in bundle.reliability.items()}, "card": bundle.card}
         print_json({"disclaimer": DISCLAIMER, **facts, **known})
         return 0
     for name, value in facts.items():
-        print(f"{name:<12}{value}")
+        if name != "profiles":
+            print(f"{name:<12}{value}")
+    for name, profile in bundle.profiles.items():
+        print(f"profile     {name}: {profile.about}")
     print(f"\n{bundle.card}")
     return 0
 
 
 def run_bundle_check(options: argparse.Namespace) -> int:
-    """Load a bundle, which checks its digests, and run it on a picture."""
-    from dice_ce.bundle import bundle_facts, load_bundle, try_bundle
+    """Load a bundle, which checks its digests, and run it on an image."""
+    from dice_ce.method.bundle import bundle_facts, load_bundle, try_bundle
 
     bundle = load_bundle(options.bundle)
     try_bundle(bundle)
-    print_json({"ok": True, **bundle_facts(bundle)}) if options.json else print(
-        f"bundle '{bundle.name}' ({bundle.digest[:12]}): files unchanged, encoder, Selector and diagnoser run"
+    emit(
+        options,
+        {"ok": True, **bundle_facts(bundle)},
+        f"bundle '{bundle.name}' ({bundle.digest[:12]}): files unchanged, encoder, Selector and diagnoser run",
     )
     return 0
 
 
 def run_bundle_export(options: argparse.Namespace) -> int:
     """Copy a bundle."""
-    from dice_ce.bundle import export_bundle
+    from dice_ce.method.bundle import export_bundle
 
     bundle = export_bundle(options.bundle, options.out)
-    print_json({"out": str(options.out), "name": bundle.name, "digest": bundle.digest}) if options.json else print(
-        f"{options.out}: bundle '{bundle.name}' ({bundle.digest[:12]})"
+    emit(
+        options,
+        {"out": str(options.out), "name": bundle.name, "digest": bundle.digest},
+        f"{options.out}: bundle '{bundle.name}' ({bundle.digest[:12]})",
     )
     return 0

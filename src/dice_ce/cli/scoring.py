@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 from dice_ce import DISCLAIMER
 from dice_ce.cli.checks import DRAWING, a_folder, needs, writes
-from dice_ce.cli.shared import command, command_line, positive_int, print_json, progress_bars
+from dice_ce.cli.shared import add_bundle_options, command, command_line, emit, positive_int, print_json, progress_bars
 
 if TYPE_CHECKING:
     from dice_ce.benchmark.run import Labeller
@@ -41,16 +41,16 @@ def add_commands(commands: Any) -> None:
     benchmark = command(commands, "benchmark", run_benchmark, "run DiCE, its ablations and all baselines on a dataset")
     benchmark.add_argument("--data", type=Path, required=True, metavar="DATASET", help="folder with exams.csv")
     place = a_folder("results.md", "predictions")
-    writes(benchmark, "--out", place, required=True, metavar="DIR", help="tables, pictures and predictions")
+    writes(benchmark, "--out", place, required=True, metavar="DIR", help="tables, plots and predictions")
     needs(benchmark, DRAWING)
-    benchmark.add_argument("--bundle", help="name of a shipped bundle, or a folder or zip (default: the shipped one)")
+    add_bundle_options(benchmark)
     benchmark.add_argument("--split", default="test", help="exams to score (default: test)")
     benchmark.add_argument("--methods", nargs="+", help="some methods only, for instance dice aks vilamp uniform-raw")
     model = benchmark.add_argument_group("vision-language diagnoser", "Labels the frames that the baselines choose.")
     model.add_argument("--diagnoser", metavar="NAME|PATH", help="Qwen3-VL, LingShu, …, a hub id or a folder")
     model.add_argument("--device", help="cpu or cuda (default: cuda if there is one)")
     model.add_argument("--permutations", type=positive_int, help="orders of the options to average (default: all)")
-    model.add_argument("--batch", type=positive_int, default=8, help="pictures at once (default: 8)")
+    model.add_argument("--batch", type=positive_int, default=8, help="images at once (default: 8)")
     model.add_argument("--allow-remote-code", action="store_true", help="run the authors' code: read it first")
 
 
@@ -68,14 +68,14 @@ def run_evaluate(options: argparse.Namespace) -> int:
         allow_playback=options.allow_playback,
         protocol=Protocol(count_normal_findings=options.count_normal),
     )
-    print_json(card.to_json()) if options.json else print(card.text())
+    emit(options, card.to_json(), card.text())
     return 0
 
 
 @contextmanager
 def _labeller(options: argparse.Namespace, taxonomy: Taxonomy) -> Iterator[tuple[str, Labeller]]:
     """Load a vision-language model that labels frames; say at the end how often it gave no answer."""
-    from dice_ce.baselines.vlm import VlmOptions, load_vlm
+    from dice_ce.benchmark.vlm import VlmOptions, load_vlm
 
     chosen = VlmOptions(
         device=options.device,
@@ -88,35 +88,45 @@ def _labeller(options: argparse.Namespace, taxonomy: Taxonomy) -> Iterator[tuple
         def label(row: ExamRow, frames: Sequence[int]) -> dict[int, int]:
             with row.open() as exam:
                 images = dict(exam.images(frames))
-            return dict(zip(images, model.judge(images.values(), len(images)).argmax(axis=1).tolist(), strict=True))
+            return dict(zip(images, model.diagnose(images.values(), len(images)).argmax(axis=1).tolist(), strict=True))
 
         yield model.report.name, label
         report = model.report
         print(
-            f"{report.name}: {report.pictures:,} frames, {report.questions:,} questions, {report.unparsable:,} without "
+            f"{report.name}: {report.images:,} frames, {report.questions:,} questions, {report.unparsable:,} without "
             "a usable answer",
             file=sys.stderr,
         )
 
 
 def run_benchmark(options: argparse.Namespace) -> int:
-    """Run every method and write tables and pictures; what is in the cache is not computed again."""
+    """Run every method and write tables and plots; what is in the cache is not computed again."""
     from dice_ce.benchmark.report import write_report
-    from dice_ce.benchmark.run import choose, methods, run_benchmark
-    from dice_ce.bundle import load_bundle
+    from dice_ce.benchmark.run import choose, list_rows, run_benchmark
     from dice_ce.datasets.folder import load_dataset
+    from dice_ce.method.bundle import load_bundle
 
     bundle = load_bundle(options.bundle)
     dataset = load_dataset(options.data, bundle.taxonomy).of(options.split)
-    choose(methods(bundle, is_truth_known=True), options.methods)  # before gigabytes of a diagnoser are loaded
+    choose(
+        list_rows(bundle, options.profile, is_truth_known=True), options.methods
+    )  # before gigabytes of a diagnoser are loaded
     with progress_bars() as watch, ExitStack() as stack:
         labeller = stack.enter_context(_labeller(options, bundle.taxonomy)) if options.diagnoser else None
-        results = run_benchmark(dataset, bundle, options.out, wanted=options.methods, labeller=labeller, watch=watch)
+        results = run_benchmark(
+            dataset,
+            bundle,
+            options.out,
+            profile=options.profile,
+            wanted=options.methods,
+            labeller=labeller,
+            watch=watch,
+        )
     page = write_report(results, options.out, command=command_line(options))
     if options.json:
-        figures = {outcome.method.key: outcome.evaluation.to_json()["figures"] for outcome in results.outcomes}
+        figures = {outcome.row.key: outcome.evaluation.to_json()["figures"] for outcome in results.outcomes}
         print_json({"disclaimer": DISCLAIMER, "page": str(page), "figures": figures})
         return 0
     print((options.out / "tables" / "main.md").read_text())
-    print(f"{page}: all tables and pictures\n{DISCLAIMER}")
+    print(f"{page}: all tables and plots\n{DISCLAIMER}")
     return 0

@@ -19,10 +19,16 @@ from dice_ce.errors import DiceError, UsageError, error_line
 from dice_ce.files import printable
 
 if TYPE_CHECKING:
-    from dice_ce.exam import Exam
+    from dice_ce.exam.open import Exam
+    from dice_ce.method.bundle import Bundle
+    from dice_ce.method.settings import Settings
     from dice_ce.progress import ProgressBar, Watch
 
 T = TypeVar("T")
+SETTING = "setting_"
+"""What the names of the method's settings begin with among the options."""
+UNSET = object()
+"""Default of an option whose value may be None."""
 
 
 def command(
@@ -43,9 +49,37 @@ def add_exam_options(parser: argparse.ArgumentParser) -> None:
     clock.add_argument("--exam-duration", type=exam_time, help="length of the exam in seconds or HH:MM:SS")
     clock.add_argument("--container-clock", action="store_true", help="the file's own timestamps are exam time")
     clock.add_argument("--exam-start", type=exam_time, help="exam time of the first frame, beside one of the above")
-    picture = parser.add_argument_group("picture")
-    picture.add_argument("--crop", metavar="X,Y,W,H", help="one camera out of a multi-camera layout")
-    picture.add_argument("--no-mask", action="store_true", help="keep burned-in text outside the field of view")
+    image = parser.add_argument_group("image")
+    image.add_argument("--crop", metavar="X,Y,W,H", help="one camera out of a multi-camera layout")
+    image.add_argument("--no-mask", action="store_true", help="keep burned-in text outside the field of view")
+
+
+def add_bundle_options(parser: Any) -> None:
+    parser.add_argument("--bundle", help="name of a shipped bundle, or a folder or zip (default: the shipped one)")
+    parser.add_argument("--profile", default="default", help="named settings of the bundle (see: bundle show)")
+
+
+def add_setting_options(parser: argparse.ArgumentParser) -> None:
+    """Give every setting of the method an option, made from its declaration."""
+    from dice_ce.method.settings import Settings
+    from dice_ce.settings import declarations
+
+    group = parser.add_argument_group("settings", "Instead of those of the profile.")
+    for one in declarations(Settings).values():
+        paper = f" (paper: {one.off:g})" if one.rule else ""
+        values = "{" + ",".join(one.choices) + "}" if one.choices else one.name.upper()
+        read, dest = parsed_by(one.parse), SETTING + one.name
+        group.add_argument(one.option, dest=dest, type=read, metavar=values, default=UNSET, help=one.help + paper)
+
+
+def chosen_settings(options: argparse.Namespace, bundle: Bundle) -> Settings:
+    """Take the settings of the profile, except where the command line says otherwise."""
+    from dice_ce.settings import with_values
+
+    given = {name.removeprefix(SETTING): value for name, value in vars(options).items() if name.startswith(SETTING)}
+    return with_values(
+        bundle.settings(options.profile), {name: value for name, value in given.items() if value is not UNSET}
+    )
 
 
 def parsed_by(parse: Callable[[str], T]) -> Callable[[str], T]:
@@ -61,13 +95,13 @@ def parsed_by(parse: Callable[[str], T]) -> Callable[[str], T]:
 
 
 def _read_time(text: str) -> Fraction:
-    from dice_ce.clock import parse_time
+    from dice_ce.exam.clock import parse_time
 
     return parse_time(text)
 
 
 def _read_rate(text: str) -> Fraction:
-    from dice_ce.clock import parse_rate
+    from dice_ce.exam.clock import parse_rate
 
     return parse_rate(text)
 
@@ -123,7 +157,7 @@ positive = parsed_by(_read_positive_amount)
 
 def expand_folders(options: argparse.Namespace) -> None:
     """Put the exams in place of every folder of exams among the inputs, and say which they are."""
-    from dice_ce.readers import exams_of_folder, name_some
+    from dice_ce.exam.readers import exams_of_folder, name_some
 
     exams: list[Path] = []
     for path in options.exams:
@@ -137,8 +171,8 @@ def expand_folders(options: argparse.Namespace) -> None:
 
 
 def open_input(path: Path, options: argparse.Namespace) -> Exam:
-    from dice_ce.clock import ClockOptions
-    from dice_ce.exam import Crop, open_exam
+    from dice_ce.exam.clock import ClockOptions
+    from dice_ce.exam.open import Crop, open_exam
 
     clock = ClockOptions(
         sidecar=options.clock,
@@ -197,11 +231,16 @@ def for_each(options: argparse.Namespace, work: Callable[[Path], dict[str, Any]]
     return 1 if failed else 0
 
 
+def emit(options: argparse.Namespace, facts: object, text: str) -> None:
+    """Print facts for programs, or text for people."""
+    print_json(facts) if options.json else print(text)
+
+
 def print_json(value: object) -> None:
     print(json.dumps(value, indent=2, ensure_ascii=False))
 
 
 def print_table(rows: list[dict[str, Any]]) -> None:
-    widths = {key: max(len(key), *(len(str(row[key])) for row in rows)) for key in rows[0]}
-    for row in [{key: key for key in rows[0]}, *rows]:
-        print("  ".join(str(row[key]).ljust(width) for key, width in widths.items()).rstrip())
+    from dice_ce.table import Table
+
+    print(Table.of(list(rows[0]), [list(row.values()) for row in rows]).text())

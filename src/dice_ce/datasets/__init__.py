@@ -58,7 +58,7 @@ IMPORTERS: dict[str, Importer] = {
     "capsule-vision": Importer(
         _capsule_vision, "training|validation/<Class>/<source>/; also training_data.xlsx, validation_data.xlsx"
     ),
-    "see-ai": Importer(_see_ai, "all_annotation.csv or box files imageNNNNN.txt; also pictures imageNNNNN.jpg"),
+    "see-ai": Importer(_see_ai, "all_annotation.csv or box files imageNNNNN.txt; also images imageNNNNN.jpg"),
     "galar": Importer(_galar, "Labels/<video>.csv or events.json, or that file itself"),
     "pool": Importer(
         _pool, "capsule-vision-2024/ with kvasir-capsule/ and see-ai/ beside it, or training|validation/, or frames.csv"

@@ -1,7 +1,7 @@
 """Capsule Vision 2024: frames of four sources in ten classes, `training|validation/<Class>/<source>/<file>`.
 
-Beside the tree lie `training_data.xlsx` and `validation_data.xlsx`, a row per picture with backslashes in the path. The
-two sides of the challenge's split share videos, patients and even pictures; the remarks say how many.
+Beside the tree lie `training_data.xlsx` and `validation_data.xlsx`, a row per image with backslashes in the path. The
+two sides of the challenge's split share videos, patients and even images; the remarks say how many.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from typing import Any
 
 from dice_ce.datasets import kvasir, see_ai
 from dice_ce.datasets.duplicates import duplicates_across, identical_files
-from dice_ce.datasets.published import existing_folder, find_pictures
+from dice_ce.datasets.published import existing_folder, find_images
 from dice_ce.datasets.tables import LabelledFrame, Tables
 from dice_ce.datasets.words import check_word, labels_of, unique
 from dice_ce.errors import InputError, require
@@ -51,16 +51,16 @@ def is_tree(folder: Path) -> bool:
 
 
 def scan_tree(folder: Path) -> list[TreeFile]:
-    """List all pictures of the tree, sorted by split, class, source and name."""
+    """List all images of the tree, sorted by split, class, source and name."""
     found = []
     for split in SPLITS:
         for class_folder in _subfolders(folder / split):
             word = check_word(class_folder.name, class_folder)
             for source_folder in _subfolders(class_folder):
                 source = source_folder.name
-                found += [TreeFile(path, split, word, source) for path in find_pictures(source_folder)]
+                found += [TreeFile(path, split, word, source) for path in find_images(source_folder)]
     if not found:
-        raise InputError(f"{folder}: no pictures in {' or '.join(SPLITS)}/<Class>/<source>/; unpack the dataset here")
+        raise InputError(f"{folder}: no images in {' or '.join(SPLITS)}/<Class>/<source>/; unpack the dataset here")
     return found
 
 
@@ -70,7 +70,7 @@ def _subfolders(folder: Path) -> Iterator[Path]:
 
 
 def merge_copies(files: Sequence[TreeFile]) -> Tables:
-    """Make one frame of every picture, though it may stand in several class folders or under several names."""
+    """Make one frame of every image, though it may stand in several class folders or under several names."""
     by_name: dict[tuple[str, str], list[TreeFile]] = defaultdict(list)
     for file in files:
         by_name[file.source, file.path.name].append(file)
@@ -83,23 +83,23 @@ def merge_copies(files: Sequence[TreeFile]) -> Tables:
     joined = _joined_cases(twins)
     remarks = []
     if several:
-        remarks.append(f"{several:,} pictures stand in several class folders; each is one frame with all its labels")
+        remarks.append(f"{several:,} images stand in several class folders; each is one frame with all its labels")
     if twins:
         remarks.append(
-            f"{sum(map(len, twins)) - len(twins):,} pictures are byte-identical to one of another name; "
+            f"{sum(map(len, twins)) - len(twins):,} images are byte-identical to one of another name; "
             "one of each is kept, with the labels of all"
         )
-    remarks += [f"{case} shares pictures with {first}, so that they are one case" for case, first in joined.items()]
+    remarks += [f"{case} shares images with {first}, so that they are one case" for case, first in joined.items()]
     return Tables(tuple(_frame(group, joined) for group in by_name.values()), remarks=tuple(remarks))
 
 
 def _keep_first(path: Path) -> tuple[bool, str]:
-    """Order copies of one picture: one that belongs to a case is worth more than one between cases."""
+    """Order copies of one image: one that belongs to a case is worth more than one between cases."""
     return not case_and_number(path.parent.name, path.name)[0], path.name
 
 
 def _joined_cases(twins: Iterable[Sequence[Path]]) -> dict[str, str]:
-    """Find cases that share a picture, and therefore a patient: every case but the first, with the first."""
+    """Find cases that share an image, and therefore a patient: every case but the first, with the first."""
     joined: dict[str, str] = {}
     for same in twins:
         cases = {case_and_number(path.parent.name, path.name)[0] for path in same} - {""}
@@ -113,7 +113,7 @@ def _frame(files: Sequence[TreeFile], joined: Mapping[str, str]) -> LabelledFram
     first = files[0]
     case, number = case_and_number(first.source, first.path.name)
     words = unique(file.word for file in files)
-    # A picture on both sides counts as training, so that taking the rest for validation leaks nothing.
+    # An image on both sides counts as training, so that taking the rest for validation leaks nothing.
     split = min(file.split for file in files)
     return LabelledFrame(first.path, first.source, joined.get(case, case), number, labels_of(words), words, split=split)
 
@@ -121,8 +121,8 @@ def _frame(files: Sequence[TreeFile], joined: Mapping[str, str]) -> LabelledFram
 def case_and_number(source: str, name: str) -> tuple[str, int | None]:
     """Read case and frame number from a file name, by the habit of its source; KID's names do not tell them."""
     if source == see_ai.SOURCE:
-        picture = see_ai.picture_number(name)
-        return ("" if picture is None else see_ai.see_ai_case(picture)), None
+        image = see_ai.image_number(name)
+        return ("" if image is None else see_ai.see_ai_case(image)), None
     place = kvasir.case_and_number(name) if source in (kvasir.SOURCE, AIIMS) else None
     if place is None:
         return "", None
@@ -143,7 +143,7 @@ def _leaks(files: Sequence[TreeFile]) -> Iterator[str]:
         if shared := sum(len(sides[case]) > 1 for case in cases):
             yield f"the split leaks: {shared} of {len(cases)} {source} videos stand on both sides; split by case"
     if shared := len(duplicates_across(by_side)):
-        yield f"the split leaks: {shared:,} pictures stand byte for byte on both sides"
+        yield f"the split leaks: {shared:,} images stand byte for byte on both sides"
 
 
 def _compare_with_sheets(folder: Path, files: Iterable[TreeFile]) -> Iterator[str]:
@@ -155,11 +155,11 @@ def _compare_with_sheets(folder: Path, files: Iterable[TreeFile]) -> Iterator[st
             continue
         named = {folder / path: words for path, words in read_sheet(sheet).items()}
         if absent := sum(path not in here for path in named):
-            yield f"{sheet.name} names {len(named):,} pictures, of which {absent:,} are not here"
+            yield f"{sheet.name} names {len(named):,} images, of which {absent:,} are not here"
         if unnamed := sum(path not in named for path in here if path.is_relative_to(folder / split)):
-            yield f"{unnamed:,} pictures in {split}/ are not in {sheet.name}; their class folder is their label"
+            yield f"{unnamed:,} images in {split}/ are not in {sheet.name}; their class folder is their label"
         if contrary := sum(path in here and path.parent.parent.name not in words for path, words in named.items()):
-            yield f"{sheet.name} puts {contrary:,} pictures into another class than their folder; the folder is used"
+            yield f"{sheet.name} puts {contrary:,} images into another class than their folder; the folder is used"
 
 
 def read_sheet(path: Path) -> Mapping[str, tuple[str, ...]]:

@@ -12,16 +12,16 @@ from pathlib import Path
 
 import av
 
-from dice_ce.clock import hms
 from dice_ce.datasets.folder import Dataset, ExamRow, load_dataset
 from dice_ce.datasets.splits import SPLITS
 from dice_ce.datasets.tables import Finding
 from dice_ce.errors import InputError
-from dice_ce.exam import Exam
-from dice_ce.readers.images import ImageCursor, ImageSource
+from dice_ce.exam.clock import hms
+from dice_ce.exam.images import ImageCursor, ImageSource
+from dice_ce.exam.open import Exam
 from dice_ce.taxonomy import VIDEOCAP_12
 
-SMALLEST_PICTURE = 2048
+SMALLEST_IMAGE = 2048
 """Bytes; smaller packets and files are black or blank, and being alike means nothing."""
 MOST_LISTED = 20
 
@@ -52,7 +52,7 @@ def check_dataset(folder: Path, progress: Callable[[int, int], None] | None = No
     problems: list[str] = []
     dataset = load_dataset(folder, on_problem=lambda problem: problems.append(str(problem)))
     facts: list[ExamFacts] = []
-    pictures: dict[str, dict[str, str]] = defaultdict(dict)
+    images: dict[str, dict[str, str]] = defaultdict(dict)
     for done, row in enumerate(dataset.exams):
         if progress:
             progress(done, len(dataset.exams))
@@ -60,8 +60,8 @@ def check_dataset(folder: Path, progress: Callable[[int, int], None] | None = No
             with row.open() as exam:
                 facts.append(_facts(row, exam))
                 problems += _clock_problems(row, exam, dataset.annotations[row.exam_id].findings)
-                for digest, name in picture_digests(exam):
-                    pictures[digest].setdefault(row.split, f"{row.exam_id} {name}")
+                for digest, name in image_digests(exam):
+                    images[digest].setdefault(row.split, f"{row.exam_id} {name}")
         except InputError as problem:
             problems.append(f"exam '{row.exam_id}': {problem}")
     if progress:
@@ -70,7 +70,7 @@ def check_dataset(folder: Path, progress: Callable[[int, int], None] | None = No
         f"patient '{patient}' stands in more than one split; keep all exams of a patient on one side"
         for patient in dataset.leaking_patients()
     ]
-    problems += _shared_pictures(pictures)
+    problems += _shared_images(images)
     return Check(dataset, tuple(facts), tuple(problems), tuple(_remarks(dataset)))
 
 
@@ -95,30 +95,30 @@ def _clock_problems(row: ExamRow, exam: Exam, findings: tuple[Finding, ...]) -> 
             )
 
 
-def picture_digests(exam: Exam) -> Iterator[tuple[str, str]]:
-    """Yield (digest, name) of the stored pictures: image files, or the keyframes of a video as they are in the file.
+def image_digests(exam: Exam) -> Iterator[tuple[str, str]]:
+    """Yield (digest, name) of the stored images: image files, or the keyframes of a video as they are in the file.
 
-    Two exams that share such bytes share pictures. Nothing is decoded, so this costs little more than reading.
+    Two exams that share such bytes share images. Nothing is decoded, so this costs little more than reading.
     """
     if isinstance(exam.source, ImageSource):
         with closing(ImageCursor(exam.source)) as cursor:
             for name in exam.source.names:
                 content = cursor.content(name)
-                if len(content) >= SMALLEST_PICTURE:
+                if len(content) >= SMALLEST_IMAGE:
                     yield hashlib.sha256(content).hexdigest(), name
         return
     with av.open(str(exam.source.path)) as container:
         for packet in container.demux(video=0):
-            if packet.is_keyframe and packet.size >= SMALLEST_PICTURE:
+            if packet.is_keyframe and packet.size >= SMALLEST_IMAGE:
                 yield hashlib.sha256(bytes(packet)).hexdigest(), f"at {packet.pts}"
 
 
-def _shared_pictures(pictures: dict[str, dict[str, str]]) -> list[str]:
-    shared = [where for where in pictures.values() if len(where) > 1]
+def _shared_images(images: dict[str, dict[str, str]]) -> list[str]:
+    shared = [where for where in images.values() if len(where) > 1]
     pairs = Counter(tuple(sorted(where)) for where in shared)
     examples = {tuple(sorted(where)): " = ".join(where[split] for split in sorted(where)) for where in reversed(shared)}
     return [
-        f"{count} byte-identical pictures stand in {' and '.join(split or 'no split' for split in pair)} "
+        f"{count} byte-identical images stand in {' and '.join(split or 'no split' for split in pair)} "
         f"(for instance {examples[pair]}); keep all that shows one patient on one side"
         for pair, count in sorted(pairs.items())
     ]

@@ -13,12 +13,12 @@ from collections.abc import Callable, Container, Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
-from dice_ce.clock import ClockOptions, parse_rate, parse_time
-from dice_ce.datasets.csvfile import Row, fill_column, read_table, table_text
+from dice_ce.csvfile import Row, fill_column, read_table, table_text
 from dice_ce.datasets.splits import SPLITS
 from dice_ce.datasets.tables import Annotation, Finding
 from dice_ce.errors import InputError, UsageError
-from dice_ce.exam import Exam, open_exam
+from dice_ce.exam.clock import ClockOptions, parse_rate, parse_time
+from dice_ce.exam.open import Exam, open_exam
 from dice_ce.files import write_atomically
 from dice_ce.taxonomy import Taxonomy
 

@@ -1,7 +1,7 @@
-"""The frame table: labelled still frames in one CSV, the simplest way to bring pictures of one's own.
+"""The frame table: labelled frames in one CSV, the simplest way to bring images of one's own.
 
     path,label,source,case,frame_number,split
-    pictures/0001.jpg,ulcer,Our Hospital,patient-07,1831,train
+    images/0001.jpg,ulcer,Our Hospital,patient-07,1831,train
 
 `path` is relative to the file, and `|` stands between several labels. Only `path` and `label` are needed, but frames
 without a `case` (patient, video) cannot be split honestly, and only `frame_number` tells which follow each other.
@@ -14,7 +14,7 @@ from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
-from dice_ce.datasets.csvfile import Row, read_table, table_text
+from dice_ce.csvfile import Row, read_table, table_text
 from dice_ce.datasets.tables import LabelledFrame, Tables
 from dice_ce.datasets.words import labels_of, unique
 from dice_ce.errors import InputError
@@ -27,17 +27,17 @@ BETWEEN = "|"
 
 
 def read_frame_table(path: Path) -> Tables:
-    """Read a frame table; every picture must be there."""
+    """Read a frame table; every image must be there."""
     frames = tuple(_frame(path, f"{path}, line {line}", row) for line, row in read_table(path, ("path", "label")))
     if not frames:
-        raise InputError(f"{path}: no frame is listed; add a row per picture below 'path,label'")
+        raise InputError(f"{path}: no frame is listed; add a row per image below 'path,label'")
     return Tables(frames)
 
 
 def _frame(table: Path, where: str, row: Row) -> LabelledFrame:
-    picture = table.parent / row["path"].replace("\\", "/")
-    if not row["path"] or not picture.is_file():
-        raise InputError(f"{where}: there is no picture '{row['path']}'; give its path relative to the table")
+    image = table.parent / row["path"].replace("\\", "/")
+    if not row["path"] or not image.is_file():
+        raise InputError(f"{where}: there is no image '{row['path']}'; give its path relative to the table")
     words = unique(word for word in row["label"].split(BETWEEN) if word.strip())
     if not words:
         raise InputError(f"{where}: no label; write one of VideoCAP-12, or several with '{BETWEEN}' between them")
@@ -49,7 +49,7 @@ def _frame(table: Path, where: str, row: Row) -> LabelledFrame:
     if number and not (number.isascii() and number.isdigit()):
         raise InputError(f"{where}: frame_number '{number}' is not a whole number; correct it or leave it empty")
     return LabelledFrame(
-        path=picture,
+        path=image,
         source=row.get("source", ""),
         case=row.get("case", ""),
         number=int(number) if number else None,
@@ -60,10 +60,10 @@ def _frame(table: Path, where: str, row: Row) -> LabelledFrame:
 
 
 def write_frames(path: Path, frames: Iterable[LabelledFrame]) -> int:
-    """Write a frame table of those frames whose picture is there; return how many."""
+    """Write a frame table of those frames whose image is there; return how many."""
     here = [frame for frame in frames if frame.path.is_file()]
     if not here:
-        raise InputError(f"{path}: not written, because none of the pictures is on this disk; download them first")
+        raise InputError(f"{path}: not written, because none of the images is on this disk; download them first")
     root = path.parent.resolve()
     rows = [
         (
@@ -80,9 +80,9 @@ def write_frames(path: Path, frames: Iterable[LabelledFrame]) -> int:
     return len(rows)
 
 
-def _relative(picture: Path, root: Path) -> str:
-    picture = picture.resolve()
-    return (picture.relative_to(root) if picture.is_relative_to(root) else picture).as_posix()
+def _relative(image: Path, root: Path) -> str:
+    image = image.resolve()
+    return (image.relative_to(root) if image.is_relative_to(root) else image).as_posix()
 
 
 def tables_facts(tables: Tables) -> dict[str, Any]:
@@ -93,7 +93,7 @@ def tables_facts(tables: Tables) -> dict[str, Any]:
     words = Counter(word for timeline in timelines for event in timeline.events for word in event.words)
     return {
         "frames": len(frames),
-        "pictures_here": sum(frame.path.is_file() for frame in frames),
+        "images_here": sum(frame.path.is_file() for frame in frames),
         "cases": len({frame.case for frame in frames if frame.case}),
         "boxes": sum(len(frame.boxes) for frame in frames),
         "sources": dict(sorted(Counter(frame.source for frame in frames).items())),
@@ -114,7 +114,7 @@ def tables_text(tables: Tables) -> str:
         outside = {f"({word})": count for word, count in facts["outside"].items()}
         parts.append(
             f"{facts['frames']:,} frames of {facts['cases']:,} cases, {facts['boxes']:,} boxes; "
-            f"{facts['pictures_here']:,} pictures are here\n"
+            f"{facts['images_here']:,} images are here\n"
             + _bars({f"from {name}": count for name, count in facts["sources"].items()})
             + "\n"
             + _bars(facts["labels"] | outside)

@@ -3,8 +3,8 @@
 Labels/<video>.csv    index, one 0/1 column per label, section, frame; six tables also say how good the view is
 events.json           {"videos": [{"video_id", "events": [{"start", "end", "label": [...]}]}]}, both ends inclusive
 
-Both give the same timelines. Frames are counted by the column `index`, which numbers the published pictures of a video;
-`frame` is the number in the recording and in the name of the picture.
+Both give the same timelines. Frames are counted by the column `index`, which numbers the published images of a video;
+`frame` is the number in the recording and in the name of the image.
 """
 
 from __future__ import annotations

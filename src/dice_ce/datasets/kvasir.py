@@ -15,7 +15,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from dice_ce.datasets.published import Row, existing_folder, find_pictures, read_json, read_table
+from dice_ce.datasets.published import Row, existing_folder, find_images, read_json, read_table
 from dice_ce.datasets.tables import Box, Event, LabelledFrame, Tables, Timeline
 from dice_ce.datasets.timelines import disjoint, runs
 from dice_ce.datasets.words import check_word, label_of, labels_of, plain, unique
@@ -23,11 +23,11 @@ from dice_ce.errors import InputError
 
 SOURCE = "KVASIR"
 METADATA, VIDEO_METADATA = "metadata.csv", "metadata.json"
-PICTURE_FOLDER, VIDEO_FOLDER = "labelled_images", "labelled_videos"
+IMAGE_FOLDER, VIDEO_FOLDER = "labelled_images", "labelled_videos"
 SPLIT_FILES = ("split_0.csv", "split_1.csv")
 SPLIT_FOLDERS = ("", "official_splits")
 SIDE = 336
-"""Width and height of the original pictures: the unit of the boxes."""
+"""Width and height of the original images: the unit of the boxes."""
 
 CORNERS = ("x1", "y1", "x2", "y2", "x3", "y3", "x4", "y4")
 COLUMNS = ("filename", "video_id", "frame_number", "finding_category", "finding_class", *CORNERS)
@@ -35,7 +35,7 @@ COLUMNS = ("filename", "video_id", "frame_number", "finding_category", "finding_
 
 @dataclass(frozen=True)
 class Entry:
-    """All that is said about one picture."""
+    """All that is said about one image."""
 
     video: str
     number: int
@@ -44,26 +44,24 @@ class Entry:
 
 
 def import_kvasir(folder: Path) -> Tables:
-    """Read the metadata, and the pictures, videos and official splits as far as they are there."""
-    existing_folder(folder, "Kvasir-Capsule", f"{METADATA} or {PICTURE_FOLDER}/")
+    """Read the metadata, and the images, videos and official splits as far as they are there."""
+    existing_folder(folder, "Kvasir-Capsule", f"{METADATA} or {IMAGE_FOLDER}/")
     entries: dict[str, Entry] = {}
     remarks: list[str] = []
     if (folder / METADATA).is_file():
         entries, found = read_metadata(folder / METADATA)
         remarks += found
-    pictures = _pictures(folder / PICTURE_FOLDER)
-    remarks += _join_folders(entries, pictures)
+    images = _images(folder / IMAGE_FOLDER)
+    remarks += _join_folders(entries, images)
     if not entries:
-        raise InputError(f"{folder}: neither {METADATA} nor pictures in {PICTURE_FOLDER}/; unpack Kvasir-Capsule here")
+        raise InputError(f"{folder}: neither {METADATA} nor images in {IMAGE_FOLDER}/; unpack Kvasir-Capsule here")
     splits, found = read_splits(folder, entries)
     remarks += found
-    if absent := len(entries.keys() - pictures.keys()):
-        remarks.append(
-            f"{absent:,} of {len(entries):,} pictures are not in {PICTURE_FOLDER}/; only their labels are known"
-        )
+    if absent := len(entries.keys() - images.keys()):
+        remarks.append(f"{absent:,} of {len(entries):,} images are not in {IMAGE_FOLDER}/; only their labels are known")
     frames = tuple(
         LabelledFrame(
-            path=pictures[name][0] if name in pictures else folder / PICTURE_FOLDER / entry.words[0] / name,
+            path=images[name][0] if name in images else folder / IMAGE_FOLDER / entry.words[0] / name,
             source=SOURCE,
             case=entry.video,
             number=entry.number,
@@ -93,7 +91,7 @@ def case_and_number(name: str) -> tuple[str, int] | None:
 
 
 def read_metadata(path: Path) -> tuple[dict[str, Entry], list[str]]:
-    """Read `metadata.csv` by file name: one entry per picture, though some pictures stand in several rows."""
+    """Read `metadata.csv` by file name: one entry per image, though some images stand in several rows."""
     rows = read_table(path, COLUMNS, delimiter=";")
     by_name: dict[str, list[Row]] = defaultdict(list)
     for row in rows:
@@ -102,7 +100,7 @@ def read_metadata(path: Path) -> tuple[dict[str, Entry], list[str]]:
             raise InputError(f"{row.where}: {len(row.cells)} fields, expected {len(COLUMNS)}; download the file again")
         by_name[row["filename"]].append(row)
     if not by_name:
-        raise InputError(f"{path}: no picture is listed; download the file again")
+        raise InputError(f"{path}: no image is listed; download the file again")
     entries = {name: _entry(name, group) for name, group in by_name.items()}
     return entries, list(_metadata_remarks(path, rows, by_name))
 
@@ -119,7 +117,7 @@ def _entry(name: str, rows: list[Row]) -> Entry:
 
 
 def _box(row: Row) -> Box:
-    """Read the four corners; boxes that stick out of the picture are cut off at its edge."""
+    """Read the four corners; boxes that stick out of the image are cut off at its edge."""
     try:
         values = [min(max(float(row[corner]) / SIDE, 0.0), 1.0) for corner in CORNERS]
     except ValueError:
@@ -132,25 +130,25 @@ def _metadata_remarks(path: Path, rows: list[Row], by_name: Mapping[str, list[Ro
     if short := sum(len(row.cells) < len(COLUMNS) for row in rows):
         yield f"{path.name}: {short:,} rows have {len(COLUMNS) - 1} fields instead of {len(COLUMNS)}, and no box"
     if several := sum(len(group) > 1 for group in by_name.values()):
-        yield f"{path.name}: {several:,} pictures stand in several rows; they carry the classes and boxes of all"
+        yield f"{path.name}: {several:,} images stand in several rows; they carry the classes and boxes of all"
     outside = sum(any(float(row[corner]) > SIDE for corner in CORNERS) for row in rows if row["x1"])
     if outside:
-        yield f"{path.name}: {outside:,} boxes stick out of the {SIDE}-pixel picture; they are cut off at its edge"
+        yield f"{path.name}: {outside:,} boxes stick out of the {SIDE}-pixel image; they are cut off at its edge"
 
 
-def _pictures(folder: Path) -> dict[str, list[Path]]:
-    """Find the pictures by name; one that shows two things may stand in two class folders."""
+def _images(folder: Path) -> dict[str, list[Path]]:
+    """Find the images by name; one that shows two things may stand in two class folders."""
     found: dict[str, list[Path]] = defaultdict(list)
     if folder.is_dir():
-        for path in find_pictures(folder):
+        for path in find_images(folder):
             found[path.name].append(path)
     return found
 
 
-def _join_folders(entries: dict[str, Entry], pictures: Mapping[str, list[Path]]) -> list[str]:
-    """Add what only the class folders say: pictures without a row, and classes their rows do not have."""
+def _join_folders(entries: dict[str, Entry], images: Mapping[str, list[Path]]) -> list[str]:
+    """Add what only the class folders say: images without a row, and classes their rows do not have."""
     alone, contrary = 0, 0
-    for name, paths in pictures.items():
+    for name, paths in images.items():
         words = [check_word(path.parent.name, path.parent) for path in paths]
         if name not in entries:
             place = case_and_number(name)
@@ -164,9 +162,9 @@ def _join_folders(entries: dict[str, Entry], pictures: Mapping[str, list[Path]])
             contrary += 1
     remarks = []
     if alone:
-        remarks.append(f"{alone:,} pictures have no row in {METADATA}; their class folder is their label")
+        remarks.append(f"{alone:,} images have no row in {METADATA}; their class folder is their label")
     if contrary:
-        remarks.append(f"{contrary:,} pictures stand in a class folder that {METADATA} does not name; both are kept")
+        remarks.append(f"{contrary:,} images stand in a class folder that {METADATA} does not name; both are kept")
     return remarks
 
 
@@ -187,10 +185,10 @@ def read_splits(folder: Path, entries: Mapping[str, Entry]) -> tuple[dict[str, s
             f"the official splits leak: {len(leaking)} videos stand in both ({', '.join(leaking)}); split by video"
         )
     if missing := len(splits.keys() - entries.keys()):
-        remarks.append(f"the official splits name {missing:,} pictures that are not in the metadata")
+        remarks.append(f"the official splits name {missing:,} images that are not in the metadata")
     if nowhere := entries.keys() - splits.keys():
         classes = sorted({word for name in nowhere for word in entries[name].words})
-        remarks.append(f"{len(nowhere):,} pictures are in neither official split ({', '.join(classes)})")
+        remarks.append(f"{len(nowhere):,} images are in neither official split ({', '.join(classes)})")
     contrary = sum(
         not {_meaning(word) for word in words} <= {_meaning(word) for word in entries[name].words}
         for files in sides.values()
@@ -199,7 +197,7 @@ def read_splits(folder: Path, entries: Mapping[str, Entry]) -> tuple[dict[str, s
     )
     if contrary:
         remarks.append(
-            f"the official splits and the metadata name {contrary:,} pictures differently; the metadata are used"
+            f"the official splits and the metadata name {contrary:,} images differently; the metadata are used"
         )
     return splits, remarks
 
@@ -210,7 +208,7 @@ def _read_split(path: Path) -> dict[str, set[str]]:
     for row in read_table(path, ("filename", "label")):
         files[row["filename"]].add(check_word(row["label"], row.where))
     if not files:
-        raise InputError(f"{path}: no picture is listed; download the file again")
+        raise InputError(f"{path}: no image is listed; download the file again")
     return files
 
 

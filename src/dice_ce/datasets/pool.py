@@ -2,9 +2,9 @@
 
 Expected, each part optional but the first:
 
-    capsule-vision-2024/   training|validation/<Class>/<source>/<file>: the pictures
-    see-ai/                all_annotation.csv: more labels for SEE-AI pictures (lymph follicles, submucosal tumours)
-    kvasir-capsule/        metadata.csv: more labels and boxes for Kvasir pictures
+    capsule-vision-2024/   training|validation/<Class>/<source>/<file>: the images
+    see-ai/                all_annotation.csv: more labels for SEE-AI images (lymph follicles, submucosal tumours)
+    kvasir-capsule/        metadata.csv: more labels and boxes for Kvasir images
 
 or that first folder itself, or a frame table `frames.csv` (see `frametable`).
 """
@@ -56,7 +56,7 @@ def _add_counts(pool: Tables, path: Path) -> Tables:
     counts = see_ai.read_counts(path)
     frames = [
         _with_words(frame, counts.by_image.get(number, ()))
-        if frame.source == see_ai.SOURCE and (number := see_ai.picture_number(frame.path.name)) is not None
+        if frame.source == see_ai.SOURCE and (number := see_ai.image_number(frame.path.name)) is not None
         else frame
         for frame in pool.frames
     ]

@@ -16,7 +16,7 @@ from typing import Any
 from dice_ce.errors import InputError
 
 DELIMITERS = ",;\t|"
-PICTURES = (".jpg", ".jpeg", ".png")
+IMAGES = (".jpg", ".jpeg", ".png")
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,8 +54,8 @@ def existing_folder(folder: Path, dataset: str, contents: str) -> Path:
     return folder
 
 
-def find_pictures(folder: Path) -> Iterator[Path]:
-    """List the pictures below a folder, sorted; hidden files and folders are left out."""
+def find_images(folder: Path) -> Iterator[Path]:
+    """List the images below a folder, sorted; hidden files and folders are left out."""
     try:
         with os.scandir(folder) as entries:
             listed = sorted(entries, key=lambda entry: entry.name)
@@ -65,8 +65,8 @@ def find_pictures(folder: Path) -> Iterator[Path]:
         if entry.name.startswith("."):
             continue
         if entry.is_dir():
-            yield from find_pictures(Path(entry.path))
-        elif entry.name.lower().endswith(PICTURES):
+            yield from find_images(Path(entry.path))
+        elif entry.name.lower().endswith(IMAGES):
             yield Path(entry.path)
 
 

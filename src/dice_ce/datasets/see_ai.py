@@ -1,7 +1,7 @@
 """SEE-AI: 18,481 frames of 523 small-bowel exams with boxes, as counts per class in one table and as YOLO files.
 
-all_annotation.csv                        boxes per class for every picture
-SEE_AI_project_all_images/…/image00001.jpg    the pictures
+all_annotation.csv                        boxes per class for every image
+SEE_AI_project_all_images/…/image00001.jpg    the images
 SEE_AI_project_all_txt/…/image00001.txt       a line per box: class, centre, width and height as fractions
 """
 
@@ -13,7 +13,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from dice_ce.datasets.published import Row, existing_folder, find_pictures, read_table
+from dice_ce.datasets.published import Row, existing_folder, find_images, read_table
 from dice_ce.datasets.tables import Box, LabelledFrame, Tables
 from dice_ce.datasets.words import check_word, labels_of
 from dice_ce.errors import InputError
@@ -21,9 +21,9 @@ from dice_ce.taxonomy import NORMAL
 
 SOURCE = "SEE-AI"
 TABLE = "all_annotation.csv"
-PICTURE_FOLDER = "SEE_AI_project_all_images"
-PICTURE = re.compile(r"image(\d+)\.(?:jpe?g|png)", re.IGNORECASE)
-"""How pictures are named; the number is the one in the table."""
+IMAGE_FOLDER = "SEE_AI_project_all_images"
+IMAGE = re.compile(r"image(\d+)\.(?:jpe?g|png)", re.IGNORECASE)
+"""How images are named; the number is the one in the table."""
 BOX_FILE = re.compile(r"image(\d+)\.txt", re.IGNORECASE)
 
 CLASSES = (
@@ -46,18 +46,18 @@ NAMES, NUMBER, SUM = "annotation_class_name", "image_number", "annotation_number
 CLASS_IDS, TOTALS = "annotation_class_number", "annotation_sum"
 
 BLOCK, GAP = 500, 20
-"""Pictures are numbered across patients, and neighbours are often one patient: a block of numbers is a case, and the
-pictures at its edges belong to none."""
+"""Images are numbered across patients, and neighbours are often one patient: a block of numbers is a case, and the
+images at its edges belong to none."""
 
 
 def see_ai_case(number: int) -> str:
-    """Name the block of a SEE-AI picture; empty in the gap between two blocks."""
+    """Name the block of a SEE-AI image; empty in the gap between two blocks."""
     return "" if number % BLOCK < GAP else f"SEE-AI-{number // BLOCK:02d}"
 
 
-def picture_number(name: str) -> int | None:
-    """Read the number of a picture from its file name."""
-    match = PICTURE.fullmatch(name)
+def image_number(name: str) -> int | None:
+    """Read the number of an image from its file name."""
+    match = IMAGE.fullmatch(name)
     return int(match[1]) if match else None
 
 
@@ -68,32 +68,32 @@ class Counts:
     classes: tuple[str, ...]
     """By class id."""
     by_image: Mapping[int, Mapping[str, int]]
-    """Boxes per class of every picture, by picture number; classes without a box are left out."""
+    """Boxes per class of every image, by image number; classes without a box are left out."""
     remarks: tuple[str, ...] = ()
 
 
 def import_see_ai(folder: Path) -> Tables:
-    """Read the table of counts, the boxes and the pictures; each may be missing, but not all."""
-    existing_folder(folder, "SEE-AI", f"{TABLE}, pictures imageNNNNN.jpg and box files imageNNNNN.txt")
+    """Read the table of counts, the boxes and the images; each may be missing, but not all."""
+    existing_folder(folder, "SEE-AI", f"{TABLE}, images imageNNNNN.jpg and box files imageNNNNN.txt")
     counts = read_counts(folder / TABLE) if (folder / TABLE).is_file() else Counts(CLASSES, {})
-    pictures = {number: path for path in find_pictures(folder) if (number := picture_number(path.name)) is not None}
+    images = {number: path for path in find_images(folder) if (number := image_number(path.name)) is not None}
     boxes = {
         int(match[1]): read_boxes(path, counts.classes)
         for path in sorted(folder.rglob("*.txt"))
         if (match := BOX_FILE.fullmatch(path.name))
     }
-    numbers = sorted({*counts.by_image, *pictures, *boxes})
+    numbers = sorted({*counts.by_image, *images, *boxes})
     known = {*counts.by_image, *boxes}
     if not known:
         raise InputError(f"{folder}: neither {TABLE} nor box files imageNNNNN.txt in it; unpack SEE-AI here")
     remarks = list(counts.remarks)
-    if absent := sum(number not in pictures for number in numbers):
-        remarks.append(f"{absent:,} of {len(numbers):,} pictures are not here; only their labels are known")
+    if absent := sum(number not in images for number in numbers):
+        remarks.append(f"{absent:,} of {len(numbers):,} images are not here; only their labels are known")
     if silent := [number for number in numbers if number not in known]:
-        remarks.append(f"{len(silent)} pictures have neither a row nor a box file; they are left out")
+        remarks.append(f"{len(silent)} images have neither a row nor a box file; they are left out")
     if contrary := [n for n in boxes if n in counts.by_image and _tally(boxes[n]) != counts.by_image[n]]:
         remarks.append(
-            f"{TABLE} and the box files disagree about {len(contrary)} pictures (first: image {min(contrary)}); "
+            f"{TABLE} and the box files disagree about {len(contrary)} images (first: image {min(contrary)}); "
             "the box files are used"
         )
     frames = []
@@ -101,13 +101,13 @@ def import_see_ai(folder: Path) -> Tables:
         if number in known:
             found = boxes.get(number)
             words = [word for word, _ in found] if found is not None else counts.by_image[number]
-            path = pictures.get(number, folder / PICTURE_FOLDER / f"image{number:05d}.jpg")
+            path = images.get(number, folder / IMAGE_FOLDER / f"image{number:05d}.jpg")
             frames.append(_frame(path, number, words, [box for _, box in found or ()]))
     return Tables(tuple(frames), remarks=tuple(remarks))
 
 
 def _frame(path: Path, number: int, words: Iterable[str], boxes: Iterable[Box]) -> LabelledFrame:
-    """Make a frame; a picture without any box was chosen as a normal one."""
+    """Make a frame; an image without any box was chosen as a normal one."""
     names = tuple(dict.fromkeys(words)) or (NORMAL,)
     return LabelledFrame(path, SOURCE, see_ai_case(number), None, labels_of(names), names, tuple(boxes))
 
@@ -117,7 +117,7 @@ def _tally(boxes: Iterable[tuple[str, Box]]) -> dict[str, int]:
 
 
 def read_boxes(path: Path, classes: Sequence[str] = CLASSES) -> list[tuple[str, Box]]:
-    """Read a YOLO file: class, centre x and y, width and height as fractions of the picture. No line, no box."""
+    """Read a YOLO file: class, centre x and y, width and height as fractions of the image. No line, no box."""
     try:
         lines = path.read_text(encoding="utf-8-sig").splitlines()
     except UnicodeDecodeError as error:
@@ -138,7 +138,7 @@ def read_boxes(path: Path, classes: Sequence[str] = CLASSES) -> list[tuple[str, 
 
 
 def _box(cells: Sequence[str], classes: Sequence[str]) -> tuple[str, Box] | None:
-    """Read one line of a YOLO file; boxes that stick out of the picture are cut off at its edge."""
+    """Read one line of a YOLO file; boxes that stick out of the image are cut off at its edge."""
     if len(cells) != 5 or cells[0] not in map(str, range(len(classes))):
         return None
     try:
@@ -166,12 +166,12 @@ def read_counts(path: Path) -> Counts:
             continue
         number, counts = row.whole(NUMBER), {name: row.whole(name) for name in names if row[name] != "0"}
         if number in by_image:
-            raise InputError(f"{row.where}: picture {number} stands there twice; remove one of the lines")
+            raise InputError(f"{row.where}: image {number} stands there twice; remove one of the lines")
         if row[SUM] and sum(counts.values()) != row.whole(SUM):
             wrong.append(row.line)
         by_image[number] = counts
     if not by_image:
-        raise InputError(f"{path}: no picture is listed; download the file again")
+        raise InputError(f"{path}: no image is listed; download the file again")
     remarks = []
     if wrong:
         remarks.append(

@@ -10,9 +10,9 @@ from dice_ce.datasets.tables import LabelledFrame
 
 SPLITS = ("train", "validation", "test")
 SHARES = (0.64, 0.16, 0.20)
-"""Of cases, for labelled frames. VideoCAP has 160, 40 and 40 patients."""
+"""Shares of cases, for labelled frames. VideoCAP has 160, 40 and 40 patients."""
 SEED = 0
-"""Of the split on which the shipped bundle was trained; exams composed for its evaluation use the same."""
+"""Seed of the split on which the shipped bundle was trained; exams composed for its evaluation use the same."""
 
 
 Key = tuple[str, str]

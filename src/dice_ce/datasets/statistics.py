@@ -1,21 +1,18 @@
-"""A picture of what is in a dataset."""
+"""A plot of what is in a dataset."""
 
 from __future__ import annotations
 
-import io
 from collections import Counter
 from collections.abc import Mapping
 from pathlib import Path
+from typing import Any
 
-from dice_ce import DISCLAIMER
 from dice_ce.datasets.folder import Dataset
 from dice_ce.datasets.splits import SPLITS
-from dice_ce.errors import UsageError, require
-from dice_ce.files import write_atomically
+from dice_ce.plotting import BLUE, ORANGE, TEAL, plot
 from dice_ce.taxonomy import VIDEOCAP_12
 
-UNDATED = {"svg": "Date", "pdf": "CreationDate"}
-COLOURS = {"train": "#4c78a8", "validation": "#72b7b2", "test": "#f58518", "": "#9a9a9a"}
+COLOURS = {"train": BLUE, "validation": TEAL, "test": ORANGE, "": "#9a9a9a"}
 
 
 def draw_statistics(dataset: Dataset, seconds: Mapping[str, float], target: Path) -> None:
@@ -23,17 +20,14 @@ def draw_statistics(dataset: Dataset, seconds: Mapping[str, float], target: Path
 
     `seconds` says how long the exams are that could be opened.
     """
-    if target.suffix.lower()[1:] not in ("png", *UNDATED):
-        raise UsageError(f"{target}: pictures are written as .png, .svg or .pdf")
-    require("matplotlib", extra="plots", purpose="drawing statistics")
-    import matplotlib
-    from matplotlib.figure import Figure
-    from matplotlib.layout_engine import ConstrainedLayoutEngine
+    with plot(target, f"{dataset.folder.name}: {len(dataset.exams)} exams", 11, 5.2) as figure:
+        _draw(dataset, seconds, figure.subplot_mosaic("LLE;LLT"))
+
+
+def _draw(dataset: Dataset, seconds: Mapping[str, float], axes: Mapping[str, Any]) -> None:
     from matplotlib.ticker import MaxNLocator
 
     splits = [name for name in (*SPLITS, "") if any(row.split == name for row in dataset.exams)]
-    figure = Figure(figsize=(11, 5.2), layout=ConstrainedLayoutEngine(rect=(0, 0.03, 1, 0.97)))
-    axes = figure.subplot_mosaic("LLE;LLT")
     labels_axes, count_axes, time_axes = axes["L"], axes["E"], axes["T"]
     left = Counter[str]()
     shown = VIDEOCAP_12[::-1]
@@ -55,7 +49,7 @@ def draw_statistics(dataset: Dataset, seconds: Mapping[str, float], target: Path
     for height, label in enumerate(shown):
         labels_axes.text(left[label], height, f" {left[label]}", va="center", fontsize=9)
     labels_axes.set(title="Findings by label", xlabel="findings")
-    labels_axes.legend(loc="lower right", frameon=False)
+    labels_axes.legend(loc="lower right")
     colours = [COLOURS[split] for split in splits]
     most = max((count for counts in per_exam for count in counts), default=0)
     bins = [edge - 0.5 for edge in range(most + 2)]
@@ -65,13 +59,3 @@ def draw_statistics(dataset: Dataset, seconds: Mapping[str, float], target: Path
     time_axes.set(title="Length of the exams", xlabel="hours of exam time", ylabel="exams")
     for ax in (count_axes, time_axes):
         ax.yaxis.set_major_locator(MaxNLocator(integer=True))
-    for ax in axes.values():
-        ax.spines[["top", "right"]].set_visible(False)
-    figure.suptitle(f"{dataset.folder.name}: {len(dataset.exams)} exams", fontsize=13)
-    figure.text(0.995, 0.002, DISCLAIMER, ha="right", va="bottom", fontsize=6, color="#666666")
-    buffer = io.BytesIO()
-    kind = target.suffix[1:].lower()
-    # Without salt and date the same dataset gives the same bytes.
-    with matplotlib.rc_context({"svg.hashsalt": "dice-ce"}):
-        figure.savefig(buffer, format=kind, dpi=120, metadata=None if kind == "png" else {UNDATED[kind]: None})
-    write_atomically(target, buffer.getvalue())

@@ -8,7 +8,7 @@ from pathlib import Path
 
 @dataclass(frozen=True)
 class Box:
-    """Where a lesion is, as fractions of the picture's width and height."""
+    """Where a lesion is, as fractions of the image's width and height."""
 
     left: float
     top: float
@@ -18,10 +18,10 @@ class Box:
 
 @dataclass(frozen=True)
 class LabelledFrame:
-    """One still frame and what experts said about it."""
+    """One frame and what experts said about it."""
 
     path: Path
-    """The picture; some importers name pictures that need not be on this disk."""
+    """The image; some importers name images that need not be on this disk."""
     source: str
     """Where it comes from, as the dataset spells it: KVASIR, SEE-AI, AIIMS, …"""
     case: str

@@ -1,0 +1,40 @@
+"""Reading images out of exports: video files, folders of frames, zips of frames.
+
+A source knows its frames and where decoding can start; a cursor decodes them. Cursors are independent of each other,
+so several threads can read one exam. Damage never stops a cursor: what cannot be decoded is left out, and whoever
+reads sees it by the missing ordinal.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from dice_ce.errors import ExamError
+from dice_ce.exam.folders import exams_of_folder, look_into, name_some
+from dice_ce.exam.images import index_images, index_zip
+from dice_ce.exam.source import SMALLEST_SIDE, Cursor, Source, check_size
+from dice_ce.exam.video import index_video
+
+__all__ = ["SMALLEST_SIDE", "Cursor", "Source", "check_size", "exams_of_folder", "name_some", "open_source"]
+
+
+def open_source(path: Path) -> Source:
+    """Find out what kind of export this is and count its frames."""
+    try:
+        if path.is_dir():
+            content = look_into(path)
+            if content.exams and not content.images:
+                names = name_some([exam.name for exam in content.exams])
+                raise ExamError(f"{path}: is a folder of {len(content.exams)} exams ({names}); give one of them")
+            return index_images(path, sorted(entry.name for entry in path.iterdir() if entry.is_file()))
+        if not path.exists():
+            raise ExamError(f"{path}: no such file or folder; check the path")
+        with path.open("rb") as file:
+            magic = file.read(4)
+        if not magic:
+            raise ExamError(f"{path}: the file is empty (0 bytes); copy or export it again")
+        if magic == b"PK\x03\x04" or path.suffix.lower() == ".zip":
+            return index_zip(path)
+        return index_video(path)
+    except OSError as error:
+        raise ExamError(f"{path}: cannot be read ({error.strerror}); check the permissions") from error

@@ -1,0 +1,1 @@
+"""Exam -> Features: frozen encoders, extraction on all cores, the cache."""

@@ -1,0 +1,1 @@
+"""What only makers need: the simulator, composed exams, training and tuning."""

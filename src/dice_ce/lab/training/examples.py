@@ -1,0 +1,139 @@
+"""What a network is fine-tuned on: images with targets, how often each is drawn, and what is known besides."""
+
+from __future__ import annotations
+
+import math
+from collections import Counter, defaultdict
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from dice_ce.datasets.tables import LabelledFrame
+from dice_ce.errors import InputError
+from dice_ce.lab.training.images import Images
+from dice_ce.taxonomy import NORMAL, Taxonomy
+from dice_ce.types import Floats
+
+NORMAL_SHARE = 0.45
+"""Share of each source in what is drawn."""
+ENOUGH = 20
+"""Normal images from which the typical colour of a case is believed."""
+COLOUR_SAMPLES = 40
+
+
+@dataclass(frozen=True, eq=False)
+class Examples:
+    """What to train on."""
+
+    images: Images
+    targets: Floats
+    """[n, labels]: share of each label; rows sum to 1."""
+    normal: int
+    """Which label means that there is nothing to report."""
+    weight: npt.NDArray[np.float64]
+    """How often each image is drawn; any scale."""
+    colour: Floats
+    """[n, 3]: typical colour of the case."""
+    boxes: Floats
+    """[n, 4]: left, top, right, bottom of the lesion as shares of the side; not a number where unknown."""
+
+    def __post_init__(self) -> None:
+        n = len(self.images)
+        if not n == len(self.targets) == len(self.weight) == len(self.colour) == len(self.boxes):
+            raise ValueError("expected tables of equal length")
+        if not np.isfinite(self.targets).all() or not np.allclose(self.targets.sum(axis=1), 1, atol=1e-4):
+            raise InputError("training: the targets of every image must be finite and sum to 1; check the labels")
+        is_normal = self.targets[:, self.normal] > 0.5
+        if is_normal.all() or not is_normal.any():
+            raise InputError("training: needs both normal and abnormal images; add frames of the missing kind")
+
+
+def draw_weights(
+    domains: Sequence[str], labels: Sequence[Sequence[str]], cases: Sequence[str], normal_share: float = NORMAL_SHARE
+) -> npt.NDArray[np.float64]:
+    """Balance by square roots: over domains, then labels, then cases; each domain has the same share of normals.
+
+    A domain is a source, that is a make of capsule: if its share of normals were its own, the make would give the
+    label away. An image with several labels counts for its rarest; one with none is nothing to report.
+    """
+    counts = Counter(label for several in labels for label in several)
+    rarest = [min(several, key=lambda label: counts[label]) if several else "" for several in labels]
+    groups = [
+        (domain, label in ("", NORMAL), label, case) for domain, label, case in zip(domains, rarest, cases, strict=True)
+    ]
+    sizes = Counter(groups)
+    of_domain, of_label, of_case = (_tempered(groups, depth) for depth in (1, 3, 4))
+    kinds = {group[:2] for group in groups}
+
+    def weight(group: tuple[str, bool, str, str]) -> float:
+        domain, is_normal = group[:2]
+        share = normal_share if is_normal else 1 - normal_share
+        if (domain, not is_normal) not in kinds:
+            share = 1.0
+        return share * of_domain[group[:1]] * of_label[group[:3]] * of_case[group] / sizes[group]
+
+    return np.array([weight(group) for group in groups])
+
+
+def _tempered(groups: Sequence[tuple[Any, ...]], depth: int) -> dict[tuple[Any, ...], float]:
+    """Share what a parent has among its children by the square roots of their sizes."""
+    sizes = Counter(group[:depth] for group in groups)
+    total: dict[tuple[Any, ...], float] = defaultdict(float)
+    for key, size in sizes.items():
+        total[key[:-1]] += math.sqrt(size)
+    return {key: math.sqrt(size) / total[key[:-1]] for key, size in sizes.items()}
+
+
+def make_examples(images: Images, frames: Sequence[LabelledFrame], taxonomy: Taxonomy) -> Examples:
+    """Make a table of labelled frames ready for training; frames outside the taxonomy are nothing to report."""
+    targets = np.zeros((len(frames), len(taxonomy)), np.float32)
+    boxes = np.full((len(frames), 4), np.nan, np.float32)
+    for row, frame in enumerate(frames):
+        found = [label for label in frame.labels if label != NORMAL] or [NORMAL]
+        targets[row, [taxonomy.index(label) for label in found]] = 1 / len(found)
+        if frame.boxes:
+            box = frame.boxes[0]
+            boxes[row] = (box.left, box.top, box.right, box.bottom)
+    sources, cases = [frame.source for frame in frames], [frame.case for frame in frames]
+    weight = draw_weights(sources, [frame.labels for frame in frames], cases)
+    is_normal = np.asarray(targets[:, taxonomy.normal] == 1, np.bool_)
+    colour = typical_colours(images, np.array(sources), np.array(cases), is_normal)
+    return Examples(images, targets, taxonomy.normal, weight, colour, boxes)
+
+
+def typical_colours(
+    images: Images, sources: npt.NDArray[np.str_], cases: npt.NDArray[np.str_], is_normal: npt.NDArray[np.bool_]
+) -> Floats:
+    """Give every image the mean colour of its case's normal mucosa; if there is little of it, of its source's."""
+    colours = np.zeros((len(images), 3), np.float32)
+    for source in np.unique(sources):
+        of_source = np.flatnonzero(sources == source)
+        normal = of_source[is_normal[of_source]]
+        fallback = _mean_colour(images, normal if len(normal) else of_source)
+        for case in np.unique(cases[of_source]):
+            rows = of_source[cases[of_source] == case]
+            normal = rows[is_normal[rows]]
+            colours[rows] = _mean_colour(images, normal) if len(normal) >= ENOUGH else fallback
+    return np.maximum(colours, 1)
+
+
+def _mean_colour(images: Images, rows: npt.NDArray[np.int64]) -> npt.NDArray[np.float64]:
+    chosen = np.random.default_rng(0).choice(rows, min(len(rows), COLOUR_SAMPLES), replace=False)
+    inside = images.windows[images.window[chosen]].sum(dtype=np.int64)
+    return np.asarray(images.masked(np.sort(chosen)).sum((0, 1, 2), dtype=np.int64) / max(1, int(inside)))
+
+
+def joined_examples(parts: Sequence[tuple[Examples, float]], images: Images) -> Examples:
+    """Put tables below each other, each with its share of the draws; `images` are those of all, in that order."""
+    shares = [part.weight / part.weight.sum() * share for part, share in parts]
+    return Examples(
+        images,
+        np.concatenate([part.targets for part, _ in parts]),
+        parts[0][0].normal,
+        np.concatenate(shares),
+        np.concatenate([part.colour for part, _ in parts]),
+        np.concatenate([part.boxes for part, _ in parts]),
+    )

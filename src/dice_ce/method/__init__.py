@@ -1,0 +1,1 @@
+"""The paper, in order: selector, tokens, weaver, diagnoser, converger, summary; `pipeline` knows the order."""

@@ -1,0 +1,1 @@
+"""What we add to the paper, each rule in one file that says what it brings."""

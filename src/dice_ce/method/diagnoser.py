@@ -1,0 +1,102 @@
+"""The lesion diagnoser g_phi: a distribution over the labels for every candidate frame (paper, section 4.5, eq. 6)."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+
+from dice_ce.errors import InputError
+from dice_ce.exam.open import Exam
+from dice_ce.features.encoder import Encoder
+from dice_ce.method.selector import Head, Screened
+from dice_ce.types import Floats, Image
+
+BATCH = 8
+
+
+def softmax(logits: Floats, temperature: float = 1.0) -> Floats:
+    """Turn logits into distributions; a temperature above 1 makes them less sure."""
+    scaled = logits.astype(np.float64) / temperature
+    scaled -= scaled.max(axis=1, keepdims=True)
+    weights = np.exp(scaled)
+    return np.asarray(weights / weights.sum(axis=1, keepdims=True), np.float32)
+
+
+def diagnose_images(
+    ordinals: Sequence[int], images: Iterable[tuple[int, Image]], diagnose: Callable[[Iterable[Image]], Floats]
+) -> Floats:
+    """Judge those of some frames whose images there are; the rows of the others are NaN."""
+    found: list[int] = []
+
+    def note(image: tuple[int, Image]) -> Image:
+        found.append(image[0])
+        return image[1]
+
+    judged = diagnose(map(note, images))
+    distributions = np.full((len(ordinals), judged.shape[1]), np.nan, np.float32)
+    distributions[np.isin(ordinals, found)] = judged
+    return distributions
+
+
+@dataclass(frozen=True, eq=False)
+class HeadDiagnoser:
+    """A head on the features that the selector has computed already: one pass over the video, half the cost."""
+
+    head: Head
+    temperature: float = 1.0
+
+    def __call__(self, exam: Exam | None, candidates: Screened) -> Floats:
+        """Return p_t = g_phi(u_t) (eq. 6)."""
+        return self.diagnose(candidates.vectors)
+
+    def diagnose(self, vectors: npt.NDArray[np.floating]) -> Floats:
+        """Return p for features."""
+        return softmax(self.head(vectors), self.temperature)
+
+
+@dataclass(frozen=True, eq=False)
+class NetworkDiagnoser:
+    """A second network that looks at candidate frames only, as in the paper; its outputs are logits."""
+
+    network: Encoder
+    temperature: float = 1.0
+
+    def __call__(self, exam: Exam | None, candidates: Screened) -> Floats:
+        """Return p_t = g_phi(I_t) (eq. 6); NaN where the frame cannot be decoded."""
+        if exam is None:
+            raise InputError("this bundle's diagnoser looks at frames: give the exam, not only its features")
+        ordinals = candidates.frames.index.tolist()
+        images = exam.images(ordinals, size=self.network.input_size, resize=self.network.resize)
+        return diagnose_images(ordinals, images, self.diagnose)
+
+    def diagnose(self, images: Iterable[npt.NDArray[np.uint8]]) -> Floats:
+        """Return p for images of the network's size."""
+        return softmax(self.logits(images), self.temperature)
+
+    def logits(self, images: Iterable[npt.NDArray[np.uint8]]) -> Floats:
+        """Return what the network says before the temperature."""
+        remaining = iter(images)
+        batches = iter(lambda: list(itertools.islice(remaining, BATCH)), [])
+        logits = [self.network.encode(np.stack(batch)) for batch in batches]
+        return np.concatenate([np.empty((0, self.network.dim), np.float32), *logits])
+
+
+class RememberedDiagnoser:
+    """A diagnoser of one exam that judges each frame once, however often the candidates change."""
+
+    def __init__(self, diagnose: Callable[[Screened], Floats], frame_count: int, labels: int) -> None:
+        self._diagnose = diagnose
+        self._is_known = np.zeros(frame_count, np.bool_)
+        self._known = np.empty((frame_count, labels), np.float32)
+
+    def __call__(self, frames: Screened) -> Floats:
+        """Return p_t of these frames; NaN where one cannot be decoded."""
+        ordinals = frames.frames.index
+        if len(new := np.flatnonzero(~self._is_known[ordinals])):
+            self._known[ordinals[new]] = self._diagnose(frames[new])
+            self._is_known[ordinals[new]] = True
+        return self._known[ordinals]

@@ -1,0 +1,121 @@
+"""The order of the stages: the only file that knows it.
+
+Every command goes through these functions and starts at whichever stage it needs: `summarize` at the exam, `benchmark`
+and `tune` at screened frames, with candidates, contexts and judgments made again as the settings change.
+"""
+
+from __future__ import annotations
+
+import importlib.metadata
+from collections.abc import Callable
+from dataclasses import asdict
+from pathlib import Path
+
+import numpy as np
+
+from dice_ce import __version__
+from dice_ce.errors import UsageError
+from dice_ce.exam.clock import ClockOptions, Number
+from dice_ce.exam.open import Exam, open_exam
+from dice_ce.features.extraction import extract
+from dice_ce.features.gate import GateConfig
+from dice_ce.method.beyond.prior import adapt
+from dice_ce.method.beyond.rivals import drop_rivals
+from dice_ce.method.bundle import DEFAULT_PROFILE, Bundle, load_bundle
+from dice_ce.method.chain import Diagnosed, Judged, Woven
+from dice_ce.method.converger import converge
+from dice_ce.method.keyframes import Keyframes
+from dice_ce.method.selector import Candidates, screen, select
+from dice_ce.method.settings import Settings
+from dice_ce.method.summary import Identity, Provenance, Summary, assemble
+from dice_ce.method.weaver import weave
+from dice_ce.settings import values_of
+from dice_ce.taxonomy import Taxonomy
+from dice_ce.types import Floats, Progress
+
+
+def summarize(
+    exam: str | Path | Exam,
+    *,
+    clock: ClockOptions | str | Path | None = None,
+    exam_fps: Number | None = None,
+    exam_duration: Number | None = None,
+    exam_start: Number | None = None,
+    bundle: Bundle | str | Path | None = None,
+    profile: str = DEFAULT_PROFILE,
+    settings: Settings | None = None,
+    gate: GateConfig | None = GateConfig(),  # noqa: B008  frozen, so sharing it is safe
+    progress: Progress | None = None,
+    command: str | None = None,
+) -> Summary:
+    """Read a whole exam and return the few frames that matter, each with a label, a time and the reasons.
+
+    The exam time comes from `exam_duration="8:30:00"`, `exam_fps=2` or `clock="clock.csv"`, as for `open_exam`.
+    Settings are those of the bundle's profile, unless `settings` replace them.
+    """
+    if not isinstance(exam, Exam):
+        with open_exam(
+            exam, clock=clock, exam_fps=exam_fps, exam_duration=exam_duration, exam_start=exam_start
+        ) as opened:
+            return summarize(
+                opened,
+                bundle=bundle,
+                profile=profile,
+                settings=settings,
+                gate=gate,
+                progress=progress,
+                command=command,
+            )
+    if any(value is not None for value in (clock, exam_fps, exam_duration, exam_start)):
+        raise UsageError(f"{exam.id}: the exam is open and has its clock already; give the clock to open_exam()")
+    if not isinstance(bundle, Bundle):
+        bundle = load_bundle(bundle)
+    settings = settings or bundle.settings(profile)
+    features = extract(exam, bundle.encoder, gate=gate, progress=progress)
+    screened = screen(features, bundle.selector, exam.clock)
+    candidates = select(screened, settings.selector)
+    diagnosed = diagnose(candidates, lambda frames: bundle.diagnoser(exam, frames), bundle.taxonomy)
+    judged = judge_contexts(weave_contexts(diagnosed, settings), settings)
+    made = provenance(exam, bundle, profile, settings, gate, command)
+    return assemble(exam, features, screened, judged, made, bundle.reliability)
+
+
+def diagnose(candidates: Candidates, diagnoser: Callable[[Candidates], Floats], taxonomy: Taxonomy) -> Diagnosed:
+    """Ask the diagnoser about every candidate; nothing can be said about those that it cannot look at."""
+    distributions = diagnoser(candidates)
+    is_seen = ~np.isnan(distributions).any(axis=1)
+    seen, unseen = np.flatnonzero(is_seen), candidates.frames.index[~is_seen]
+    return Diagnosed(candidates[seen], distributions[seen], taxonomy, tuple(unseen.tolist()))
+
+
+def weave_contexts(diagnosed: Diagnosed, settings: Settings) -> Woven:
+    """Group the candidates into contexts."""
+    contexts = weave(diagnosed.candidates, settings.weaver)
+    return Woven(diagnosed, tuple(contexts), Keyframes(diagnosed.candidates))
+
+
+def judge_contexts(woven: Woven, settings: Settings) -> Judged:
+    """Fuse the evidence of every context; our own rules come before and after it."""
+    candidates, normal = woven.diagnosed.candidates, woven.diagnosed.taxonomy.normal
+    distributions = adapt(woven.diagnosed.distributions, candidates.score, normal, settings.prior)
+    judgments = converge(woven.contexts, distributions, normal, settings.converger)
+    return Judged(woven, distributions, tuple(drop_rivals(judgments, woven.keyframes.seconds, settings.rivals)))
+
+
+def provenance(
+    exam: Exam, bundle: Bundle, profile: str, settings: Settings, gate: GateConfig | None, command: str | None
+) -> Provenance:
+    """Say what to repeat to get the same summary."""
+    return Provenance(
+        software="dice-ce",
+        version=__version__,
+        exam_digest=exam.digest,
+        crop=(*exam.crop,) if exam.crop else None,
+        bundle=Identity(bundle.name, bundle.digest),
+        encoder=Identity(bundle.encoder.name, bundle.encoder.digest),
+        profile=profile,
+        settings=values_of(settings),
+        gate=asdict(gate) if gate else None,
+        packages={name: importlib.metadata.version(name) for name in ("numpy", "av", "onnxruntime")},
+        command=command,
+    )

@@ -1,0 +1,22 @@
+"""All settings of the method; each is declared beside its algorithm."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+from dice_ce.method.beyond.prior import PriorSettings
+from dice_ce.method.beyond.rivals import RivalSettings
+from dice_ce.method.converger import ConvergerSettings
+from dice_ce.method.selector import SelectorSettings
+from dice_ce.method.weaver import WeaverSettings
+
+
+@dataclass(frozen=True)
+class Settings:
+    """What a profile of a bundle holds."""
+
+    selector: SelectorSettings = field(default_factory=SelectorSettings)
+    weaver: WeaverSettings = field(default_factory=WeaverSettings)
+    prior: PriorSettings = field(default_factory=PriorSettings)
+    converger: ConvergerSettings = field(default_factory=ConvergerSettings)
+    rivals: RivalSettings = field(default_factory=RivalSettings)

@@ -1,0 +1,69 @@
+"""Spatio-temporal tokens: what a frame looks like and when it was taken, in one vector (paper, section 4.3, eq. 3).
+
+Both halves have unit length and are weighed, v = [sqrt(a) u ; sqrt(1 - a) e], so that the product of two tokens is
+v . v' = a cos(u, u') + (1 - a) k(t - t'), where k falls from 1 as the two times move apart.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Literal
+
+import numpy as np
+import numpy.typing as npt
+
+from dice_ce.settings import setting
+from dice_ce.types import Floats
+
+
+@dataclass(frozen=True)
+class TokenSettings:
+    """How time becomes part of a token."""
+
+    token_time: Literal["seconds", "frame_index"] = setting(
+        "seconds", "what the temporal half of a token counts; the paper says frames, seconds ignore the frame rate"
+    )
+    token_unit: float = setting(1.0, "seconds (or frames) per step of the sinusoids", low=1e-6)
+    token_base: float = setting(1e4, "longest wavelength in steps, over 2 pi: about 17.5 h by default", low=1.0)
+
+
+def unit_length(vectors: npt.NDArray[np.floating]) -> Floats:
+    """Scale rows to length 1; a zero row stays zero."""
+    vectors = np.asarray(vectors, np.float32)
+    lengths = np.linalg.norm(vectors, axis=1, keepdims=True)
+    return np.asarray(vectors / np.where(lengths > 0, lengths, 1))
+
+
+def temporal_embedding(steps: npt.NDArray[np.float64], dim: int, base: float = 1e4) -> Floats:
+    """Return e_t: sines and cosines of geometrically spaced wavelengths, scaled to unit length."""
+    pairs = (dim + 1) // 2
+    frequency = base ** -(np.arange(pairs) / pairs)
+    turns = steps[:, None] * (frequency / (2 * np.pi))
+    # Whole turns are taken off in double precision; the sines themselves can then be computed in single.
+    phase = ((turns - np.rint(turns)) * (2 * np.pi)).astype(np.float32)
+    waves = np.concatenate([np.sin(phase), np.cos(phase)], axis=1)[:, :dim]
+    return unit_length(waves)
+
+
+def time_steps(
+    seconds: npt.NDArray[np.float64], index: npt.NDArray[np.int64], settings: TokenSettings
+) -> npt.NDArray[np.float64]:
+    """Return the times on which the temporal half is built."""
+    return (seconds if settings.token_time == "seconds" else index.astype(np.float64)) / settings.token_unit
+
+
+def tokenize(vectors: npt.NDArray[np.floating], steps: npt.NDArray[np.float64], alpha: float, base: float) -> Floats:
+    """Return v_t = u_t (+) e_t (eq. 3), with the visual half weighing `alpha` of the product."""
+    return weigh(token_halves(vectors, steps, base), alpha)
+
+
+def token_halves(vectors: npt.NDArray[np.floating], steps: npt.NDArray[np.float64], base: float) -> Floats:
+    """Put u_t and e_t side by side, each of unit length, not yet weighed against each other."""
+    visual = unit_length(vectors)
+    return np.concatenate([visual, temporal_embedding(steps, visual.shape[1], base)], axis=1)
+
+
+def weigh(halves: Floats, alpha: float) -> Floats:
+    """Give the two halves of (sums of) tokens their weights."""
+    d = halves.shape[1] // 2
+    return halves * np.repeat(np.array([alpha**0.5, (1 - alpha) ** 0.5], np.float32), d)

@@ -1,0 +1,179 @@
+"""Tuning on validation exams: every method in the same number of trials, on tiny exams with a random bundle."""
+
+import csv
+import itertools
+import json
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from dice_ce.benchmark.methods import METHODS, prepare
+from dice_ce.benchmark.metrics import Counts
+from dice_ce.benchmark.run import list_rows
+from dice_ce.cli import main
+from dice_ce.datasets.folder import load_dataset
+from dice_ce.lab.training.tuning import (
+    DECIDES_CONTEXTS,
+    PROFILES,
+    TRIALS,
+    TRIALS_PER_WEAVING,
+    Scorer,
+    Trial,
+    draw_settings,
+    left_out,
+    tune_method,
+)
+from dice_ce.method.bundle import load_bundle
+from dice_ce.method.selector import SelectorSettings
+from dice_ce.method.settings import Settings
+from dice_ce.settings import values_of, with_values, without_rules
+
+START = values_of(Settings(SelectorSettings(tau_s=0.4)))
+
+
+@pytest.fixture
+def scorer(dataset: Path, bundle_folder: Path) -> Scorer:
+    bundle = load_bundle(bundle_folder)
+    data = load_dataset(dataset).of("validation")
+    return Scorer([prepare(row, bundle) for row in data.exams], data.annotations)
+
+
+def test_trials_are_ranked_by_budget_then_detection_then_sensitivity_then_redundancy() -> None:
+    def trial(ldr: float, sensitivity: float = 0.5, redundancy: float = 0.5, items: float = 10.0) -> Trial:
+        return Trial({}, ldr, sensitivity, redundancy, items)
+
+    worst_to_best = [
+        trial(1.0, items=33.0),
+        trial(0.2),
+        trial(0.3, 0.5),
+        trial(0.3, 0.8),
+        trial(0.4, 0.7, 0.9),
+        trial(0.4, 0.7, 0.8, items=32.0),
+    ]
+    assert all(worse.rank < better.rank for worse, better in itertools.pairwise(worst_to_best))
+
+
+def test_a_patient_who_is_left_out_is_scored_with_what_is_best_on_the_others() -> None:
+    def trial(**correct: int) -> Trial:
+        counts = {p: Counts(exams=1, findings=2, matched=n, correct=n, selected=2) for p, n in correct.items()}
+        return Trial({}, 0, 0, 0, 1.0, by_patient=counts)
+
+    trials = [trial(a=2, b=0, c=0), trial(a=0, b=2, c=1), trial(a=1, b=1, c=0)]
+    # without a: the second is best, and finds nothing in a; without b: first and second tie; without c: all tie
+    new = left_out(trials)
+    assert new.ldr == pytest.approx((0 + 0 + 0) / 6)
+    assert left_out([trials[1]]).ldr == pytest.approx(3 / 6)
+
+
+# --- drawing -------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("key", METHODS)
+def test_settings_are_drawn_from_the_method_s_own_space(key: str) -> None:
+    method = METHODS[key]
+    drawn = list(draw_settings(method, START, TRIALS, np.random.default_rng(0)))
+    assert len(drawn) == TRIALS
+    begin = drawn[0]
+    assert begin.items() >= method.fixed.items()
+    assert all(begin[name] == START[name] for name in begin if name not in method.fixed)
+    for values in drawn:
+        method.build(values)
+        assert values.items() >= method.fixed.items(), "what makes it this method stays"
+        changed = {name: value for name, value in values.items() if name not in begin or value != begin[name]}
+        assert all(value in method.space[name] for name, value in changed.items())
+    for name, worth_trying in method.space.items():
+        tried = {values[name] for values in drawn if name in values}
+        assert tried <= {*worth_trying, begin.get(name)}
+        assert len(tried) > 1, "everything is searched"
+
+
+def test_several_trials_share_their_contexts_and_then_others_are_woven() -> None:
+    drawn = list(draw_settings(METHODS["dice"], START, 6 * TRIALS_PER_WEAVING, np.random.default_rng(0)))
+    contexts = [tuple(values[name] for name in sorted(DECIDES_CONTEXTS)) for values in drawn]
+    stretches = [set(contexts[i : i + TRIALS_PER_WEAVING]) for i in range(0, len(drawn), TRIALS_PER_WEAVING)]
+    assert all(len(stretch) == 1 for stretch in stretches)
+    assert len(set.union(*stretches)) > 3
+    assert stretches[0] == {contexts[0]}
+    thresholds = [(values["tau_min"], values["tau_agree"]) for values in drawn]
+    assert len(set(thresholds[:TRIALS_PER_WEAVING])) > 2
+
+
+# --- searching -----------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("key", METHODS)
+def test_tuning_never_ends_below_where_it_started_and_repeats_itself(scorer: Scorer, key: str) -> None:
+    """Every method gets as many trials, and the figures of the best are those of a run with its settings."""
+    method = METHODS[key]
+    tuned = tune_method(scorer, method, START, trials=13)
+    assert tune_method(scorer, method, START, trials=13) == tuned
+    assert len(tuned.trials) == 13
+    assert tuned.trials[0].settings == next(draw_settings(method, START, 1, np.random.default_rng(0)))
+    assert tuned.best.rank == max(trial.rank for trial in tuned.trials) >= tuned.trials[0].rank
+    chosen = [method.run(exam, tuned.best.settings) for exam in scorer.exams]
+    assert scorer.trial(tuned.best.settings, chosen) == tuned.best
+
+
+def test_the_paper_s_variant_never_uses_a_rule_of_ours(scorer: Scorer) -> None:
+    for trial in tune_method(scorer, METHODS["dice-paper"], START, trials=13).trials:
+        settings = with_values(Settings(), trial.settings)
+        assert settings == without_rules(settings)
+
+
+def test_another_seed_draws_others_and_progress_counts_every_trial(scorer: Scorer) -> None:
+    seen: list[tuple[int, int]] = []
+    one = tune_method(scorer, METHODS["dice"], START, trials=5, progress=lambda *state: seen.append(state))
+    two = tune_method(scorer, METHODS["dice"], START, trials=5, seed=1)
+    assert seen == [(done, 5) for done in range(1, 6)]
+    assert [trial.settings for trial in one.trials] != [trial.settings for trial in two.trials]
+
+
+# --- the command ---------------------------------------------------------------------------------------------------
+
+
+def test_tuning_writes_a_bundle_with_settings_of_all_methods(
+    dataset: Path, bundle_folder: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    out, log = tmp_path / "tuned", tmp_path / "trials.csv"
+    arguments = ["tune", "--data", str(dataset), "--bundle", str(bundle_folder), "--trials", "6"]
+    assert main([*arguments, "--out", str(out), "--log", str(log)]) == 0
+    assert "best of 6 trials each" in capsys.readouterr().out
+    tuned = load_bundle(out)
+    assert set(tuned.tuned) == METHODS.keys() - {"dice"}, "a method is tuned because it is registered"
+    assert {"dice-paper", "dice-windows"} <= set(list_rows(tuned))
+    assert set(tuned.profiles) == set(PROFILES)
+    for name, profile in tuned.profiles.items():
+        assert profile.about.startswith(f"{PROFILES[name][1]}; of 6 trials on 2 exams of 'data' (detection rate, ")
+    assert tuned.settings("paper") == without_rules(tuned.settings("paper"))
+    with log.open() as file:
+        rows = list(csv.DictReader(file))
+    assert len(rows) == 6 * len(METHODS)
+    trials = [
+        Trial(*(json.loads(row[name]) for name in ("settings", "ldr", "sensitivity", "redundancy_window", "items")))
+        for row in rows
+        if row["method"] == "dice"
+    ]
+    assert values_of(tuned.settings()) == max(trials, key=lambda trial: trial.rank).settings
+    assert trials[0].settings == values_of(load_bundle(bundle_folder).settings())
+
+
+def test_tuning_starts_from_a_profile_and_tells_programs_what_it_found(
+    dataset: Path, bundle_folder: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    arguments = ["tune", "--data", str(dataset), "--trials", "3", "--json"]
+    assert main([*arguments, "--bundle", str(bundle_folder), "--out", str(tmp_path / "tuned")]) == 0
+    best = json.loads(capsys.readouterr().out)
+    tuned = load_bundle(tmp_path / "tuned")
+    assert best["profiles"]["default"] == values_of(tuned.settings()) == best["best"]["dice"]["settings"]
+    assert set(best["best"]) == METHODS.keys()
+    assert {"ldr", "sensitivity", "items"} <= best["best"]["aks"]["new_patient"].keys()
+    assert main([*arguments, "--bundle", str(bundle_folder), "--profile", "odd"]) == 2
+    assert "has no profile 'odd'" in capsys.readouterr().err
+
+
+def test_thresholds_are_never_chosen_on_test_exams(
+    dataset: Path, bundle_folder: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main(["tune", "--data", str(dataset), "--bundle", str(bundle_folder), "--split", "test"]) == 2
+    assert "never chosen on test exams" in capsys.readouterr().err

@@ -1,0 +1,83 @@
+"""A second network as the diagnoser: which images it gets, and what it says about those it cannot get."""
+
+from pathlib import Path
+from typing import get_args
+
+import numpy as np
+import pytest
+
+from dice_ce.exam.open import Exam, open_exam
+from dice_ce.features.encoder import OnnxEncoder
+from dice_ce.method.diagnoser import NetworkDiagnoser, RememberedDiagnoser
+from dice_ce.method.pipeline import diagnose
+from dice_ce.method.selector import Candidates, Screened
+from dice_ce.taxonomy import Taxonomy
+from dice_ce.types import Resize
+from tests.material import numbered_folder, write_tiny_encoder
+
+
+def candidates(exam: Exam, rows: list[int]) -> Candidates:
+    count = len(rows)
+    frames = exam.frames[np.array(rows, np.int64)]
+    return Candidates(frames, np.array(rows, float), np.zeros((count, 2), np.float32), np.ones(count, np.float32))
+
+
+def test_what_a_network_cannot_see_is_not_a_number_and_the_others_keep_their_rows(tmp_path: Path) -> None:
+    folder = numbered_folder(tmp_path / "f", [f"{i}.png" for i in range(12)])
+    (folder / "5.png").write_bytes(b"nothing")
+    network = NetworkDiagnoser(OnnxEncoder.open(write_tiny_encoder(tmp_path / "n.onnx")))
+    cells = Taxonomy("cells", (*map(str, range(47)), "normal"))
+    with open_exam(folder) as exam:
+        some = candidates(exam, [1, 3, 5, 6, 9])
+        found = network(exam, some)
+        assert np.isnan(found).all(axis=1).tolist() == [False, False, True, False, False]
+        for row, frame in ((0, 1), (1, 3), (3, 6), (4, 9)):
+            np.testing.assert_array_equal(found[row], network.diagnose([exam.image(frame, size=32)])[0])
+        seen = diagnose(some, lambda frames: network(exam, frames), cells)
+        assert seen.candidates.frames.index.tolist() == seen.candidates.seconds.tolist() == [1, 3, 6, 9]
+        assert seen.unseen == (5,)
+        np.testing.assert_array_equal(seen.distributions, found[[0, 1, 3, 4]])
+        assert np.isnan(network(exam, candidates(exam, [5]))).all()
+        assert len(network(exam, candidates(exam, []))) == 0
+
+
+@pytest.mark.parametrize("resize", get_args(Resize))
+def test_a_network_gets_images_resized_as_it_asks(tmp_path: Path, resize: Resize) -> None:
+    network = OnnxEncoder.open(write_tiny_encoder(tmp_path / "n.onnx"))
+    given: list[np.ndarray] = []
+
+    class Noting:
+        name, digest, dim, input_size = network.name, network.digest, network.dim, network.input_size
+
+        def __init__(self) -> None:
+            self.resize: Resize = resize
+
+        def encode(self, batch: np.ndarray) -> np.ndarray:
+            given.extend(batch)
+            return network.encode(batch)
+
+    with open_exam(numbered_folder(tmp_path / "f", [f"{i}.png" for i in range(4)])) as exam:
+        NetworkDiagnoser(Noting())(exam, candidates(exam, [1, 3]))
+        read = dict(exam.read(size=32, resize=resize))
+        other = dict(exam.read(size=32, resize="area" if resize != "area" else "bicubic"))
+    np.testing.assert_array_equal(given, [read[1], read[3]])
+    assert not np.array_equal(given, [other[1], other[3]])
+
+
+def test_a_diagnoser_that_remembers_judges_every_frame_once(tmp_path: Path) -> None:
+    """Also a frame about which nothing can be said: it will not be readable the next time either."""
+    asked: list[list[int]] = []
+
+    def look(frames: Screened) -> np.ndarray:
+        asked.append(frames.frames.index.tolist())
+        found = np.repeat(frames.frames.index[:, None], 2, axis=1).astype(np.float32)
+        return np.where(found == 3, np.nan, found)
+
+    with open_exam(numbered_folder(tmp_path / "f", [f"{i}.png" for i in range(8)])) as exam:
+        remembered = RememberedDiagnoser(look, 8, 2)
+        first = remembered(candidates(exam, [1, 3, 6]))
+        again = remembered(candidates(exam, [0, 3, 6, 7]))
+        assert len(remembered(candidates(exam, []))) == 0
+    assert asked == [[1, 3, 6], [0, 7]]
+    np.testing.assert_array_equal(first, [[1, 1], [np.nan, np.nan], [6, 6]])
+    np.testing.assert_array_equal(again, [[0, 0], [np.nan, np.nan], [6, 6], [7, 7]])

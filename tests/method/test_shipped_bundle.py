@@ -1,0 +1,85 @@
+"""The bundle inside the package, on a simulated exam it was not trained on: what `make demo` shows, in small."""
+
+from pathlib import Path
+
+import numpy as np
+
+import dice_ce
+from dice_ce.benchmark.frames import roc_auc
+from dice_ce.datasets.pool import load_pool
+from dice_ce.datasets.splits import split_cases
+from dice_ce.lab.simulator import simulate
+from dice_ce.method.bundle import SHIPPED, shipped_bundles
+from dice_ce.method.predict import predict_images
+from dice_ce.taxonomy import NORMAL, VIDEOCAP_12
+
+TOLERANCE = 60.0
+
+
+def test_most_lesions_of_a_simulated_exam_are_found_with_the_right_label(tmp_path: Path) -> None:
+    labels = ["ulcer", "polyp", "parasite", "hematocele", "angioectasia", "intestinal fluid accumulation"]
+    made = simulate(tmp_path / "exam.mp4", frames=500, seed=4711, lesions=labels)
+    summary = dice_ce.summarize(tmp_path / "exam.mp4", profile="dense")
+    found = [
+        finding.label
+        for finding in made.findings
+        if any(
+            item.label == finding.label and abs(item.keyframe.seconds - float(finding.seconds)) <= TOLERANCE
+            for item in summary.items
+        )
+    ]
+    assert len(found) >= 4, found
+    assert len(summary.items) <= 20
+    assert summary.exam.clock.source == "sidecar"
+
+
+def test_the_shipped_bundle_says_what_it_is_not() -> None:
+    assert shipped_bundles() == ["default"]
+    bundle = dice_ce.load_bundle()
+    assert bundle.taxonomy.labels == VIDEOCAP_12
+    card = bundle.card.replace("\n", " ")
+    for words in ("intestinal fluid accumulation has none", "not a medical device", "CC BY 4.0", "test cases: "):
+        assert words in card
+    for source in ("KVASIR", "SEE-AI", "AIIMS", "SIMULATED"):
+        assert f"| {source} |" in card
+
+
+def test_the_shipped_bundle_needs_nothing_but_the_package_and_is_small() -> None:
+    files = [path for path in (SHIPPED / "default").iterdir() if path.is_file()]
+    assert sum(path.stat().st_size for path in files) < 20e6
+    assert {"bundle.json", "encoder.onnx", "weights.npz", "MODEL_CARD.md"} <= {path.name for path in files}
+
+
+def test_real_frames_of_test_cases_are_told_apart(real_data: Path) -> None:
+    """A coarse check that the bundle belongs to its card: the recall on test cases, which it was not trained on."""
+    pool = load_pool(real_data).frames
+    splits = split_cases(pool)
+    frames = [frame for frame in pool if splits.get(frame.case) == "test" and frame.labels][::20]
+    scores = predict_images([frame.path for frame in frames], dice_ce.load_bundle())
+    abnormal = np.array([frame.labels != (NORMAL,) for frame in frames])
+    assert roc_auc(scores.score, abnormal) > 0.65
+    assert (scores.score[abnormal] >= 0.5).mean() > 0.8
+
+
+def test_the_shipped_bundle_knows_how_well_it_recognises_each_label() -> None:
+    bundle = dice_ce.load_bundle()
+    assert list(bundle.reliability) == list(VIDEOCAP_12)
+    assert {label for label, row in bundle.reliability.items() if row.grade == "not measured"} == {
+        "parasite",
+        "intestinal fluid accumulation",
+    }
+    for label, row in bundle.reliability.items():
+        assert f"| {label} | {row.frames} ({row.cases}) | " in bundle.card
+
+
+def test_its_reliability_is_that_of_its_validation_cases(real_data: Path) -> None:
+    """The labels with the fewest frames, asked again: the figures belong to these weights and this data."""
+    bundle = dice_ce.load_bundle()
+    pool = load_pool(real_data).frames
+    splits = split_cases(pool)
+    for label in ("ulcer", "eminence lesion", "lymphoid follicular hyperplasia"):
+        frames = [frame for frame in pool if splits.get(frame.case) == "validation" and label in frame.labels]
+        said = predict_images([frame.path for frame in frames], bundle).distributions.argmax(axis=1)
+        known = bundle.reliability[label]
+        assert (len(frames), len({frame.case for frame in frames})) == (known.frames, known.cases)
+        assert abs(int((said == bundle.taxonomy.index(label)).sum()) - known.right) <= 1, "rounding on another CPU"

@@ -1,0 +1,50 @@
+"""The floor plan: rooms know only those before them, and `method` can be read without the rest."""
+
+import ast
+from pathlib import Path
+
+import pytest
+
+import dice_ce
+
+SOURCE = Path(dice_ce.__file__).parent
+KNOWS: dict[str, set[str]] = {
+    "exam": set(),
+    "features": {"exam"},
+    "method": {"exam", "features"},
+    "outputs": {"exam", "features", "method"},
+    "datasets": {"exam"},
+    "benchmark": {"exam", "features", "method", "datasets"},
+    "lab": {"exam", "features", "method", "outputs", "datasets", "benchmark"},
+    "cli": {"exam", "features", "method", "outputs", "datasets", "benchmark", "lab"},
+}
+"""What each room may import, beside itself and the modules that every room may know."""
+FILES = sorted(path.relative_to(SOURCE).as_posix() for path in SOURCE.rglob("*.py"))
+
+
+def imported(path: Path) -> set[str]:
+    """Rooms that a file imports from, also late."""
+    found = set()
+    for node in ast.walk(ast.parse(path.read_text())):
+        names: list[str] = []
+        if isinstance(node, ast.ImportFrom):
+            assert node.level == 0, "absolute imports only, so that every arrow is seen"
+            names = [node.module or "", *(f"{node.module}.{name.name}" for name in node.names)]
+        elif isinstance(node, ast.Import):
+            names = [name.name for name in node.names]
+        found |= {parts[1] for name in names if (parts := name.split("."))[0] == "dice_ce" and len(parts) > 1}
+    return found & KNOWS.keys()
+
+
+@pytest.mark.parametrize("name", [name for name in FILES if name != "__init__.py"])
+def test_no_arrow_points_up(name: str) -> None:
+    room = name.split("/")[0]
+    allowed = KNOWS[room] | {room} if room in KNOWS else set()
+    assert imported(SOURCE / name) <= allowed
+
+
+def test_every_module_stands_in_a_room_or_is_known_by_all() -> None:
+    common = {"__init__", "errors", "extras", "taxonomy", "settings", "types", "files"}
+    common |= {"csvfile", "table", "plotting", "progress"}
+    assert {name.removesuffix(".py") for name in FILES if "/" not in name} == common
+    assert {name.split("/")[0] for name in FILES if "/" in name} == set(KNOWS)
