@@ -35,10 +35,10 @@ from dice_ce.outputs.report.markup import NEUTRAL, PALETTE, duration
 from dice_ce.outputs.report.timeline import Axis, stack
 from dice_ce.settings import values_of
 from dice_ce.taxonomy import Taxonomy
+from tests.peers import CHROMIUM, miss
 
 HOUR = 3600.0
 VOID = {"meta", "img", "br", "link", "input", "hr"}
-CHROMIUM = Path("/usr/bin/chromium")
 CHROMIUM_ARGUMENTS = [
     "--no-sandbox",
     "--disable-gpu",
@@ -388,10 +388,13 @@ def test_label_colours_stand_out_on_paper_and_on_dark_screens() -> None:
 
 @pytest.fixture(scope="module")
 def browser() -> Iterator[Any]:
-    playwright = pytest.importorskip("playwright.sync_api", reason="pip install playwright to test the report's page")
+    try:
+        from playwright.sync_api import sync_playwright
+    except ModuleNotFoundError:
+        miss("pip install playwright to test the report's page")
     if not CHROMIUM.is_file():
-        pytest.skip(f"install chromium ({CHROMIUM}) to test the report's page")
-    with playwright.sync_playwright() as driver:
+        miss(f"install chromium ({CHROMIUM}) to test the report's page")
+    with sync_playwright() as driver:
         chromium = driver.chromium.launch(executable_path=str(CHROMIUM), args=CHROMIUM_ARGUMENTS)
         yield chromium
         chromium.close()
