@@ -59,15 +59,24 @@ def paler(colour: str, share: float = 0.55) -> str:
 
 @contextmanager
 def plot(target: Path, title: str, width: float, height: float, *, note: str = "") -> Iterator[Figure]:
-    """Yield an empty figure, whatever the user's own settings; once it is drawn, write it with note and small print."""
+    """Yield an empty figure; once it is drawn, write it with note and small print."""
     kind = target.suffix.lower()
     if kind not in FORMATS:
         raise UsageError(f"{target}: plots are written as {', '.join(FORMATS)}; give one of these endings")
+    with draw(kind, title, width, height, note=note) as (figure, content):
+        yield figure
+    write_atomically(target, content.getvalue())
+
+
+@contextmanager
+def draw(kind: str, title: str, width: float, height: float, *, note: str = "") -> Iterator[tuple[Figure, io.BytesIO]]:
+    """Yield an empty figure, whatever the user's own settings, and what will hold the file once it is drawn."""
     require("matplotlib", extra="plots", purpose="drawing results")
     import matplotlib.style
     from matplotlib.figure import Figure
     from matplotlib.layout_engine import ConstrainedLayoutEngine
 
+    content = io.BytesIO()
     with matplotlib.style.context(["default", dict(STYLE)]):
         bottom, side, base = SMALL_PRINT / height, 0.08 / width, 0.05 / height
         layout = ConstrainedLayoutEngine(rect=(0, bottom, 1, 1 - bottom - base))
@@ -75,11 +84,9 @@ def plot(target: Path, title: str, width: float, height: float, *, note: str = "
         figure.suptitle(title, x=side, ha="left", fontsize=13, fontweight="bold")
         figure.text(side, base, note, va="bottom", fontsize=7, color=SOFT)
         figure.text(1 - side, base, DISCLAIMER, ha="right", va="bottom", fontsize=7, color=SOFT)
-        yield figure
+        yield figure, content
         _settle(figure, layout)
-        buffer = io.BytesIO()
-        figure.savefig(buffer, format=kind[1:], metadata=dict(FORMATS[kind]))
-    write_atomically(target, buffer.getvalue())
+        figure.savefig(content, format=kind[1:], metadata=dict(FORMATS[kind]))
 
 
 def _settle(figure: Figure, layout: LayoutEngine) -> None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import difflib
-from collections.abc import Callable
+import importlib
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -15,53 +15,34 @@ from dice_ce.errors import UsageError
 class Importer:
     """A way to read one public dataset in its own layout."""
 
-    load: Callable[[Path], Tables]
+    function: str
+    """`module:function` in this room, imported when it is used; takes the folder and returns tables."""
     expects: str
     """What must lie in the folder, for people."""
 
-
-def _kvasir(folder: Path) -> Tables:
-    from dice_ce.datasets.kvasir import import_kvasir
-
-    return import_kvasir(folder)
-
-
-def _capsule_vision(folder: Path) -> Tables:
-    from dice_ce.datasets.capsule_vision import import_capsule_vision
-
-    return import_capsule_vision(folder)
-
-
-def _see_ai(folder: Path) -> Tables:
-    from dice_ce.datasets.see_ai import import_see_ai
-
-    return import_see_ai(folder)
-
-
-def _galar(folder: Path) -> Tables:
-    from dice_ce.datasets.galar import import_galar
-
-    return import_galar(folder)
-
-
-def _pool(folder: Path) -> Tables:
-    from dice_ce.datasets.pool import load_pool
-
-    return load_pool(folder)
+    def load(self, folder: Path) -> Tables:
+        """Read the dataset."""
+        module, name = self.function.split(":")
+        tables: Tables = getattr(importlib.import_module(f"dice_ce.datasets.{module}"), name)(folder)
+        return tables
 
 
 IMPORTERS: dict[str, Importer] = {
     "kvasir-capsule": Importer(
-        _kvasir,
+        "kvasir:import_kvasir",
         "metadata.csv or labelled_images/<class>/; also metadata.json, labelled_videos/, split_0.csv, split_1.csv",
     ),
     "capsule-vision": Importer(
-        _capsule_vision, "training|validation/<Class>/<source>/; also training_data.xlsx, validation_data.xlsx"
+        "capsule_vision:import_capsule_vision",
+        "training|validation/<Class>/<source>/; also training_data.xlsx, validation_data.xlsx",
     ),
-    "see-ai": Importer(_see_ai, "all_annotation.csv or box files imageNNNNN.txt; also images imageNNNNN.jpg"),
-    "galar": Importer(_galar, "Labels/<video>.csv or events.json, or that file itself"),
+    "see-ai": Importer(
+        "see_ai:import_see_ai", "all_annotation.csv or box files imageNNNNN.txt; also images imageNNNNN.jpg"
+    ),
+    "galar": Importer("galar:import_galar", "Labels/<video>.csv or events.json, or that file itself"),
     "pool": Importer(
-        _pool, "capsule-vision-2024/ with kvasir-capsule/ and see-ai/ beside it, or training|validation/, or frames.csv"
+        "pool:load_pool",
+        "capsule-vision-2024/ with kvasir-capsule/ and see-ai/ beside it, or training|validation/, or frames.csv",
     ),
 }
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import io
 from collections import defaultdict
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -11,12 +10,12 @@ from typing import TYPE_CHECKING
 from dice_ce import DISCLAIMER, __version__
 from dice_ce.csvfile import table_text
 from dice_ce.datasets.splits import SPLITS
-from dice_ce.errors import require
 from dice_ce.features.encoder import Encoder
 from dice_ce.lab.training.data import TrainingData
 from dice_ce.lab.training.heads import Trained
 from dice_ce.lab.training.samples import EXAMS, Samples
 from dice_ce.method.reliability import LEAST, LEAST_CASES, Reliability
+from dice_ce.plotting import BLUE, ORANGE, SOFT, draw
 from dice_ce.table import Table
 from dice_ce.taxonomy import Taxonomy
 
@@ -47,24 +46,15 @@ def attachments(curves: Curves) -> dict[str, bytes]:
 
 
 def _draw(parts: Sequence[tuple[str, Trained]]) -> bytes:
-    require("matplotlib", extra="train", purpose="drawing the training curves")
-    import matplotlib
-    from matplotlib.figure import Figure
-
-    figure = Figure(figsize=(9, 3), layout="constrained")
-    for axes, (part, trained) in zip(figure.subplots(1, len(parts)), parts, strict=True):
-        epochs = [line.epoch for line in trained.log]
-        axes.plot(epochs, [line.training_loss for line in trained.log], label="training (augmented)", color="#4c78a8")
-        axes.plot(epochs, [line.validation_loss for line in trained.log], label="validation", color="#f58518")
-        axes.axvline(trained.best, color="#999999", linestyle=":", label="kept")
-        axes.set(title=part, xlabel="epoch", ylabel="loss")
-        axes.spines[["top", "right"]].set_visible(False)
-        axes.legend(frameon=False, fontsize=8)
-    buffer = io.BytesIO()
-    # Without salt and date the same training gives the same bytes.
-    with matplotlib.rc_context({"svg.hashsalt": "dice-ce"}):
-        figure.savefig(buffer, format="svg", metadata={"Date": None})
-    return buffer.getvalue()
+    with draw(".svg", "Training", 9, 3.2) as (figure, content):
+        for axes, (part, trained) in zip(figure.subplots(1, len(parts)), parts, strict=True):
+            epochs = [line.epoch for line in trained.log]
+            axes.plot(epochs, [line.training_loss for line in trained.log], label="training (augmented)", color=BLUE)
+            axes.plot(epochs, [line.validation_loss for line in trained.log], label="validation", color=ORANGE)
+            axes.axvline(trained.best, color=SOFT, linestyle=":", label="kept")
+            axes.set(title=part, xlabel="epoch", ylabel="loss")
+            axes.legend(fontsize=8)
+    return content.getvalue()
 
 
 def write_card(
