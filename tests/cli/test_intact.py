@@ -668,7 +668,7 @@ def test_a_word_that_the_terminal_cannot_show_is_no_error(tmp_path: Path) -> Non
 def test_a_frame_whose_name_is_no_text_can_be_summarised(tmp_path: Path) -> None:
     folder = numbered_folder(tmp_path / "exam", [f"{i}.png" for i in range(3)])
     (folder / "1.png").rename(folder / os.fsdecode(b"1\xff\n.png"))
-    options = ["--exam-fps", "1", "--tau-s", "0", "--tau-min", "0", "--tau-agree", "0"]
+    options = ["--exam-fps", "1", "--profile", "paper", "--tau-s", "0", "--tau-min", "0", "--tau-agree", "0"]
     assert main(["summarize", str(folder), "--out", str(tmp_path / "out"), *options]) == 0
     summary = json.loads((tmp_path / "out" / "exam" / "summary.json").read_text())
     frames = {frame["file"] for item in (*summary["items"], *summary["dropped"]) for frame in item["support"]}
