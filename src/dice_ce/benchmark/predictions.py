@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from dice_ce.benchmark.match import NO_FRAME, Selection, Selections, milliseconds
-from dice_ce.csvfile import Row, read_table
+from dice_ce.csvfile import Row, read_table, read_text
 from dice_ce.errors import InputError
 from dice_ce.exam.clock import MAX_SECONDS, hms, parse_time
 from dice_ce.method.summary import SCHEMA, Summary
@@ -101,13 +101,10 @@ def from_summary(summary: Summary, taxonomy: Taxonomy, source: Path) -> Predicti
     chosen = []
     for item in summary.items:
         seconds, frame = item.keyframe.seconds, item.keyframe.frame
-        is_frame = isinstance(frame, int) and 0 <= frame < 10**15
-        if not is_frame or not isinstance(seconds, int | float) or not 0 <= seconds <= MAX_SECONDS:
+        if frame >= 10**15 or seconds > MAX_SECONDS:
             raise InputError(f"item {item.id}: keyframe {frame} at {seconds} s is no frame of an exam; make it again")
-        if not isinstance(item.label, str):
-            raise InputError(f"item {item.id}: its label is not text; make it again")
         chosen.append(Selection(milliseconds(seconds), frame, taxonomy.index(item.label)))
-    return Prediction(Selections.of(chosen), source, bool(summary.exam.clock.is_exam_time))
+    return Prediction(Selections.of(chosen), source, summary.exam.clock.is_exam_time)
 
 
 def _is_hidden(path: Path) -> bool:
@@ -140,7 +137,7 @@ def _name(exams: list[str]) -> str:
 
 def _read_summary(path: Path, taxonomy: Taxonomy) -> dict[str, Prediction]:
     """Read one summary; a JSON file of another kind is no error, for exams that are missing are found out anyway."""
-    text = _read_text(path)
+    text = read_text(path)
     try:
         content = json.loads(text)
     except (ValueError, RecursionError) as error:
@@ -149,20 +146,9 @@ def _read_summary(path: Path, taxonomy: Taxonomy) -> dict[str, Prediction]:
         return {}
     try:
         summary = Summary.from_json(text)
-        return {str(summary.exam.id): from_summary(summary, taxonomy, path)}
-    except (KeyError, TypeError) as error:
-        raise InputError(f"{path}: the summary does not say which exam and clock it is of; make it again") from error
+        return {summary.exam.id: from_summary(summary, taxonomy, path)}
     except InputError as error:
         raise InputError(f"{path}: {error}") from error
-
-
-def _read_text(path: Path) -> str:
-    try:
-        return path.read_text(encoding="utf-8-sig")
-    except OSError as error:
-        raise InputError(f"{path}: cannot be read ({error.strerror}); check the permissions") from error
-    except UnicodeDecodeError as error:
-        raise InputError(f"{path}: is not UTF-8 text; save it in UTF-8") from error
 
 
 # --- CSV -----------------------------------------------------------------------------------------------------------
