@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from dice_ce.cli import main
 from dice_ce.datasets.check import check_dataset
 from dice_ce.datasets.folder import load_dataset, write_dataset
-from dice_ce.datasets.splits import SPLITS, split_cases, split_patients
+from dice_ce.datasets.splits import SPLITS, fold_cases, split_cases, split_patients
 from dice_ce.datasets.tables import LabelledFrame
 from dice_ce.errors import InputError
 from tests.material import moving_dots, numbered_folder, write_video
@@ -205,3 +205,15 @@ def test_a_second_source_of_a_label_serves_the_split_that_has_none_of_it() -> No
 
 def test_frames_without_a_case_are_in_no_split() -> None:
     assert split_cases(frames_of("", "ulcer", 5)) == {}
+
+
+def test_folds_spread_every_label_of_every_source_and_split_no_case() -> None:
+    frames = [
+        *(frame for i in range(5) for frame in frames_of(f"k{i}", "ulcer", 10 + i, "K")),
+        *(frame for i in range(10) for frame in frames_of(f"a{i}", "normal", 20, "A")),
+    ]
+    folds = fold_cases(frames)
+    assert sorted(folds[f"k{i}"] for i in range(5)) == [0, 1, 2, 3, 4]
+    assert Counter(folds[f"a{i}"] for i in range(10)) == dict.fromkeys(range(5), 2)
+    assert fold_cases(reversed(frames)) == folds
+    assert fold_cases(frames_of("", "ulcer", 5)) == {}

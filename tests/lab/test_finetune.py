@@ -16,7 +16,7 @@ from dice_ce.errors import EncoderError, InputError
 from dice_ce.features.encoder import OnnxEncoder
 from dice_ce.lab.training.augment import NONE
 from dice_ce.lab.training.examples import Examples, draw_weights, joined_examples, make_examples
-from dice_ce.lab.training.finetune import Recipe, finetune
+from dice_ce.lab.training.finetune import Recipe, _Drawer, finetune
 from dice_ce.lab.training.images import Images, joined, kept, read_labelled_images
 from dice_ce.lab.training.network import (
     CLASSES,
@@ -151,6 +151,39 @@ def test_a_checkpoint_of_another_recipe_or_other_labels_is_refused(network: Netw
         finetune(network, shuffled, RECIPE, checkpoint=tmp_path / "run.pt")
 
 
+def pairs_of(recipe: Recipe, examples: Examples, steps: int = 6) -> list[tuple[tuple[np.ndarray, np.ndarray], ...]]:
+    drawer = _Drawer(examples, recipe)
+    return [tuple(drawer.draw(step, 2 * pair + i, SIZE) for i in (0, 1)) for step in range(steps) for pair in range(4)]
+
+
+def test_counterfactual_pairs_differ_in_the_lesion_alone() -> None:
+    recipe = dataclasses.replace(RECIPE, counterfactual=1.0, swap_colours=0, augmentation=NONE)
+    examples = some_examples()
+    for (image, target), (without, none) in pairs_of(recipe, examples):
+        assert target[examples.normal] == 0
+        assert none[examples.normal] == 1
+        assert 0 < (image != without).any(axis=2).mean() < 0.5
+
+
+def test_pairs_inside_a_case_are_a_lesion_and_normal_mucosa_of_it() -> None:
+    examples = dataclasses.replace(some_examples(), case=np.repeat(["one", "two"], (20, 4)))
+    recipe = dataclasses.replace(RECIPE, counterfactual=0.0, inside=1.0, swap_colours=0, augmentation=NONE)
+    for pair in pairs_of(recipe, examples):
+        rows = [np.flatnonzero((examples.images.pixels == image).all(axis=(1, 2, 3)))[0] for image, _ in pair]
+        assert [bool(target[examples.normal]) for _, target in pair] == [False, True]
+        assert examples.case[rows].tolist() == ["one", "one"]  # the other one has too few of either
+
+
+def test_what_is_held_out_is_never_drawn() -> None:
+    frames, whole = some_frames(), some_examples()
+    in_training = np.array([frame.case != "case-1" for frame in frames])
+    examples = make_examples(whole.images, frames, Taxonomy(), in_training)
+    recipe = dataclasses.replace(RECIPE, counterfactual=0.0, swap_colours=0, augmentation=NONE)
+    held_out = whole.images.pixels[~in_training]
+    for image, _ in (sample for pair in pairs_of(recipe, examples, 20) for sample in pair):
+        assert not (held_out == image).all(axis=(1, 2, 3)).any()
+
+
 def test_training_learns_what_the_images_show(network: Network) -> None:
     recipe = dataclasses.replace(
         RECIPE,
@@ -163,7 +196,8 @@ def test_training_learns_what_the_images_show(network: Network) -> None:
         average=0.5,
         dropout=0.0,
         swap_colours=0,
-        paste=0,
+        counterfactual=0,
+        inside=0,
         augmentation=NONE,
     )
     examples = some_examples()

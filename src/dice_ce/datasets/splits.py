@@ -11,6 +11,7 @@ from dice_ce.datasets.tables import LabelledFrame
 SPLITS = ("train", "validation", "test")
 SHARES = (0.64, 0.16, 0.20)
 """Shares of cases, for labelled frames. VideoCAP has 160, 40 and 40 patients."""
+FOLDS = 5
 SEED = 0
 """Seed of the split on which the shipped bundle was trained; exams composed for its evaluation use the same."""
 
@@ -40,21 +41,54 @@ def split_cases(frames: Iterable[LabelledFrame], shares: Sequence[float] = SHARE
     quarter of the label's frames, for what cannot be learnt cannot be tested; then test and validation get one case
     each, first the one that does not have the label from any source; every further case goes where most is lacking.
     """
-    counts: dict[str, Counter[Key]] = defaultdict(Counter)
-    for frame in frames:
-        if frame.case:
-            counts[frame.case].update((frame.source, word) for word in frame.labels or frame.words)
+    counts = _counts(frames)
     totals = sum(counts.values(), Counter[Key]())
-    holders: dict[Key, list[str]] = defaultdict(list)
-    for case, seen in counts.items():
-        for key in seen:
-            holders[key].append(case)
+    holders = _holders(counts)
     splits: dict[str, str] = {}
     for key in sorted(holders, key=lambda key: (len(holders[key]), -totals[key], key)):
         for case in sorted(holders[key], key=lambda case: (-counts[case][key], _lot(case, seed))):
             if case not in splits:
                 splits[case] = _neediest(key, len(holders[key]), splits, counts, shares)
     return splits
+
+
+def fold_cases(frames: Iterable[LabelledFrame], folds: int = FOLDS, seed: int = SEED) -> dict[str, int]:
+    """Deal cases into folds for cross-validation, so that every label of every source is spread over them.
+
+    Greedy: the label with the fewest cases deals first, its largest case first, to the fold that has fewest frames of
+    it, then to the one with fewest frames in all. A case is never split.
+    """
+    counts = _counts(frames)
+    holders = _holders(counts)
+    totals = sum(counts.values(), Counter[Key]())
+    dealt: dict[str, int] = {}
+    of_key, of_fold = Counter[tuple[int, Key]](), Counter[int]()
+    for key in sorted(holders, key=lambda key: (len(holders[key]), -totals[key], key)):
+        for case in sorted(holders[key], key=lambda case: (-counts[case][key], _lot(case, seed))):
+            if case not in dealt:
+                fold = min(range(folds), key=lambda fold: (of_key[fold, key], of_fold[fold], fold))
+                dealt[case] = fold
+                of_fold[fold] += counts[case].total()
+                of_key.update({(fold, kind): count for kind, count in counts[case].items()})
+    return dealt
+
+
+def _counts(frames: Iterable[LabelledFrame]) -> dict[str, Counter[Key]]:
+    """Count every label of every case whose name is known."""
+    counts: dict[str, Counter[Key]] = defaultdict(Counter)
+    for frame in frames:
+        if frame.case:
+            counts[frame.case].update((frame.source, word) for word in frame.labels or frame.words)
+    return counts
+
+
+def _holders(counts: Mapping[str, Counter[Key]]) -> dict[Key, list[str]]:
+    """Tell which cases have a label."""
+    holders: dict[Key, list[str]] = defaultdict(list)
+    for case, seen in counts.items():
+        for key in seen:
+            holders[key].append(case)
+    return holders
 
 
 def _neediest(

@@ -39,10 +39,12 @@ class Examples:
     """[n, 3]: typical colour of the case."""
     boxes: Floats
     """[n, 4]: left, top, right, bottom of the lesion as shares of the side; not a number where unknown."""
+    case: npt.NDArray[np.str_]
+    """Which patient, video or block each image is from."""
 
     def __post_init__(self) -> None:
         n = len(self.images)
-        if not n == len(self.targets) == len(self.weight) == len(self.colour) == len(self.boxes):
+        if any(len(getattr(self, part)) != n for part in ("targets", "weight", "colour", "boxes", "case")):
             raise ValueError("expected tables of equal length")
         if not np.isfinite(self.targets).all() or not np.allclose(self.targets.sum(axis=1), 1, atol=1e-4):
             raise InputError("training: the targets of every image must be finite and sum to 1; check the labels")
@@ -87,8 +89,16 @@ def _tempered(groups: Sequence[tuple[Any, ...]], depth: int) -> dict[tuple[Any, 
     return {key: math.sqrt(size) / total[key[:-1]] for key, size in sizes.items()}
 
 
-def make_examples(images: Images, frames: Sequence[LabelledFrame], taxonomy: Taxonomy) -> Examples:
-    """Make a table of labelled frames ready for training; frames outside the taxonomy are nothing to report."""
+def make_examples(
+    images: Images,
+    frames: Sequence[LabelledFrame],
+    taxonomy: Taxonomy,
+    in_training: npt.NDArray[np.bool_] | None = None,
+) -> Examples:
+    """Make a table of labelled frames ready for training; frames outside the taxonomy are nothing to report.
+
+    Frames that are not `in_training` are never drawn. They stay in the table, since images may be on disk only.
+    """
     targets = np.zeros((len(frames), len(taxonomy)), np.float32)
     boxes = np.full((len(frames), 4), np.nan, np.float32)
     for row, frame in enumerate(frames):
@@ -98,10 +108,14 @@ def make_examples(images: Images, frames: Sequence[LabelledFrame], taxonomy: Tax
             box = frame.boxes[0]
             boxes[row] = (box.left, box.top, box.right, box.bottom)
     sources, cases = [frame.source for frame in frames], [frame.case for frame in frames]
-    weight = draw_weights(sources, [frame.labels for frame in frames], cases)
+    drawn = [row for row in range(len(frames)) if in_training is None or in_training[row]]
+    weight = np.zeros(len(frames))
+    weight[drawn] = draw_weights(
+        [sources[row] for row in drawn], [frames[row].labels for row in drawn], [cases[row] for row in drawn]
+    )
     is_normal = np.asarray(targets[:, taxonomy.normal] == 1, np.bool_)
     colour = typical_colours(images, np.array(sources), np.array(cases), is_normal)
-    return Examples(images, targets, taxonomy.normal, weight, colour, boxes)
+    return Examples(images, targets, taxonomy.normal, weight, colour, boxes, np.array(cases, np.str_))
 
 
 def typical_colours(
@@ -136,4 +150,5 @@ def joined_examples(parts: Sequence[tuple[Examples, float]], images: Images) -> 
         np.concatenate(shares),
         np.concatenate([part.colour for part, _ in parts]),
         np.concatenate([part.boxes for part, _ in parts]),
+        np.concatenate([part.case for part, _ in parts]),
     )

@@ -33,6 +33,8 @@ torch = require("torch", extra="train", purpose="fine-tuning")
 
 WORKERS = 2
 """Threads that share a batch; a constant, since another number would round sums differently."""
+FEWEST = 10
+"""Images of lesions and of normal mucosa that a case needs for pairs inside it."""
 SWAP_LIMITS = (0.6, 1.6)
 """Spread of the colour gain that makes one case look like another."""
 
@@ -43,8 +45,9 @@ class Recipe:
 
     steps: int = 1400
     batch: int = 64
-    sizes: tuple[tuple[float, int], ...] = ((0.0, 160), (0.5, 192), (0.85, 224))
-    """From which share of the run on images have which side: small ones first, which are cheaper."""
+    sizes: tuple[tuple[float, int], ...] = ((0.0, 128), (0.3, 160), (0.7, 192))
+    """From which share of the run on images have which side: small ones first, which are cheaper. The encoder sees
+    exams at 224."""
     rate: float = 1e-3
     """Largest learning rate, of the last layer; relative to the size of the weights."""
     rate_of_first: float = 0.3
@@ -58,8 +61,11 @@ class Recipe:
     """Decay of the running average of the weights, which is what is kept."""
     swap_colours: float = 0.4
     """Share of images that get the typical colours of another case."""
-    paste: float = 0.2
-    """Share of normal images that get a patch: half of them with a lesion, half without, as a control."""
+    counterfactual: float = 0.33
+    """Share of a batch that is pairs of the same normal image, seen in the same way, with and without a lesion of
+    another image blended in; half of those without get a harmless patch instead, so that a seam means nothing."""
+    inside: float = 0.33
+    """Share of a batch that is pairs of a lesion and a normal image of one case, so that the case tells nothing."""
     augmentation: Augmentation = dataclasses.field(default_factory=Augmentation)
     seed: int = 0
 
@@ -257,31 +263,62 @@ class _Drawer:
         area = (examples.boxes[:, 2] - examples.boxes[:, 0]) * (examples.boxes[:, 3] - examples.boxes[:, 1])
         # Not a number compares as false, so images without a box are out.
         with np.errstate(invalid="ignore"):
-            fits = (area > 0.002) & (area < 0.25) & (examples.targets[:, examples.normal] < 0.5)
+            fits = (area > 0.002) & (area < 0.25) & (examples.targets[:, examples.normal] < 0.5) & (examples.weight > 0)
         self._boxed = np.flatnonzero(fits)
-        share = examples.weight[self._boxed]
-        self._with_box = np.cumsum(share / share.sum()) if len(share) else share
+        self._with_box = _shares(examples.weight[self._boxed])
+        is_normal, drawn = examples.targets[:, examples.normal] > 0.5, examples.weight > 0
+        self._normal = np.flatnonzero(is_normal & drawn)
+        self._of_normal = _shares(examples.weight[self._normal])
+        self._both = [
+            tuple((rows[kind], _shares(examples.weight[rows[kind]])) for kind in (~is_normal[rows], is_normal[rows]))
+            for case in np.unique(examples.case[drawn])
+            if min(np.bincount(is_normal[rows := np.flatnonzero(examples.case == case)], minlength=2)) >= FEWEST
+        ]
 
     def draw(self, step: int, place: int, size: int) -> tuple[npt.NDArray[np.uint8], Floats]:
-        """Make one sample; nothing but its place in the run decides what it is."""
+        """Make one sample; nothing but its place in the run decides what it is. Even and odd places are pairs."""
+        recipe = self._recipe
+        pair, first = place // 2, place % 2 == 0
+        of_pair = np.random.default_rng([recipe.seed, step, pair])
+        lot = of_pair.random()
+        if lot < recipe.counterfactual and len(self._boxed):
+            return self._counterfactual(of_pair, size, first)
+        chance = np.random.default_rng([recipe.seed, step, pair, place])
+        inside = lot >= 1 - recipe.inside and self._both
+        row = self._inside(of_pair, chance, first) if inside else self._row(chance)
+        return self._seen(self._examples.images.pixels[row], row, chance, size), self._examples.targets[row]
+
+    def _counterfactual(
+        self, chance: np.random.Generator, size: int, with_lesion: bool
+    ) -> tuple[npt.NDArray[np.uint8], Floats]:
+        """Make one of two views of a normal image that differ in nothing but the patch blended in."""
+        examples = self._examples
+        row, other = (_draw(self._normal, self._of_normal, chance) for _ in range(2))
+        donor = _draw(self._boxed, self._with_box, chance)
+        harmless = chance.random() < 0.5
+        for_patch, for_view = (np.random.default_rng(chance.integers(1 << 62)) for _ in range(2))
+        image = examples.images.pixels[row]
+        if with_lesion:
+            image = paste(image, self._patch(donor, donor), for_patch)
+        elif harmless:
+            image = paste(image, self._patch(other, donor), for_patch)
+        return self._seen(image, row, for_view, size), examples.targets[donor if with_lesion else row]
+
+    def _inside(self, of_pair: np.random.Generator, chance: np.random.Generator, lesion: bool) -> int:
+        """Draw a lesion or a normal image of the case that a pair is about."""
+        rows, share = self._both[int(of_pair.integers(len(self._both)))][0 if lesion else 1]
+        return _draw(rows, share, chance)
+
+    def _seen(
+        self, image: npt.NDArray[np.uint8], row: int, chance: np.random.Generator, size: int
+    ) -> npt.NDArray[np.uint8]:
+        """Augment an image of the given row."""
         examples, recipe = self._examples, self._recipe
-        chance = np.random.default_rng([recipe.seed, step, place])
-        row = self._row(chance)
-        image, target = examples.images.pixels[row], examples.targets[row]
-        if target[examples.normal] > 0.5 and len(self._boxed) and chance.random() < recipe.paste:
-            donor = int(self._boxed[np.searchsorted(self._with_box, chance.random(), side="right")])
-            if chance.random() < 0.5:
-                target = examples.targets[donor]
-                image = paste(image, self._patch(donor, donor), chance)
-            else:
-                other = self._row(chance)
-                if examples.targets[other, examples.normal] > 0.5:
-                    image = paste(image, self._patch(other, donor), chance)
         gain = None
         if chance.random() < recipe.swap_colours:
             gain = np.clip(examples.colour[self._row(chance)] / examples.colour[row], *SWAP_LIMITS)
         own = examples.images.windows[examples.images.window[row]]
-        return augment(np.asarray(image), own, size, chance, recipe.augmentation, gain), target
+        return augment(np.asarray(image), own, size, chance, recipe.augmentation, gain)
 
     def _row(self, chance: np.random.Generator) -> int:
         return min(int(np.searchsorted(self._any, chance.random(), side="right")), len(self._any) - 1)
@@ -294,3 +331,12 @@ class _Drawer:
         x0, x1 = (int(np.clip(value * side, 0, side)) for value in (left - wide, right + wide))
         y0, y1 = (int(np.clip(value * side, 0, side)) for value in (top - high, bottom + high))
         return np.asarray(self._examples.images.pixels[row, y0 : max(y1, y0 + 4), x0 : max(x1, x0 + 4)])
+
+
+def _shares(weight: npt.NDArray[np.float64]) -> npt.NDArray[np.float64]:
+    """Add weights up to 1, to draw by."""
+    return np.cumsum(weight / weight.sum()) if len(weight) else weight
+
+
+def _draw(rows: npt.NDArray[np.int64], shares: npt.NDArray[np.float64], chance: np.random.Generator) -> int:
+    return int(rows[min(int(np.searchsorted(shares, chance.random(), side="right")), len(rows) - 1)])
