@@ -1,4 +1,4 @@
-"""Commands about data: data check, split, import, compose."""
+"""Commands about data: data check, split, import, recordings, compose."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from dice_ce.errors import UsageError
 
 def add_commands(commands: Any) -> None:
     """Describe the commands of this module."""
-    data = commands.add_parser("data", help="datasets: check, split, import, compose", description="Work on datasets.")
+    data = commands.add_parser("data", help="datasets: check, split, import, recordings, compose", description="Work on datasets.")
     parts = data.add_subparsers(title="commands", metavar="COMMAND", required=True)
 
     check = command(parts, "check", run_check, "look for everything that is wrong with a dataset, and sum it up")
@@ -34,6 +34,10 @@ def add_commands(commands: Any) -> None:
     importer.add_argument("name", help="kvasir-capsule, capsule-vision, see-ai, galar, or pool for a folder of several")
     importer.add_argument("folder", type=Path, metavar="DIR", help="the dataset as it was downloaded")
     writes(importer, "--out", a_file, metavar="CSV", help="write path, source, case, frame_number, label, split")
+
+    recordings = command(parts, "recordings", run_recordings, "put the labelled frames of real videos back in order")
+    recordings.add_argument("--frames", type=Path, required=True, metavar="DATA", help="folder with labelled frames")
+    writes(recordings, "--out", a_folder("exams.csv"), required=True, metavar="DIR", help="dataset to write")
 
     compose = command(parts, "compose", run_compose, "compose whole exams from real frames on real timelines")
     compose.add_argument("--frames", type=Path, required=True, metavar="DATA", help="folder with labelled frames")
@@ -95,6 +99,23 @@ def run_import(options: argparse.Namespace) -> int:
     if options.out:
         rows = write_frames(options.out, tables.frames)
         print(f"{options.out}: {rows:,} frames", file=sys.stderr if options.json else sys.stdout)
+    return 0
+
+
+def run_recordings(options: argparse.Namespace) -> int:
+    """Make real recordings of labelled frames, with two readings of what a report would say."""
+    from dice_ce.datasets.pool import load_pool
+    from dice_ce.datasets.recordings import RUNS, recordings_text, write_recordings
+    from dice_ce.progress import ProgressBar
+
+    with ProgressBar("writing recordings", unit="exams") as bar:
+        made = write_recordings(load_pool(options.frames).frames, options.out, progress=bar)
+    facts = [
+        {"exam_id": one.case, "split": one.split, "frames": len(one.frames), "findings": len(one.findings)}
+        for one in made
+    ]
+    text = f"{recordings_text(made)}\n{options.out}, and with every run a finding {options.out / RUNS}"
+    emit(options, {"disclaimer": DISCLAIMER, "out": str(options.out), "recordings": facts}, text)
     return 0
 
 

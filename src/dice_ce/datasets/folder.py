@@ -14,7 +14,7 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from dice_ce.csvfile import Row, fill_column, read_table, table_text
-from dice_ce.datasets.splits import SPLITS
+from dice_ce.datasets.splits import FOLD_NAMES, SPLITS
 from dice_ce.datasets.tables import Annotation, Finding
 from dice_ce.errors import InputError, UsageError
 from dice_ce.exam.clock import ClockOptions, parse_rate, parse_time
@@ -36,7 +36,7 @@ class ExamRow:
     exam_id: str
     patient_id: str
     split: str
-    """train, validation, test, or empty if it is not decided yet."""
+    """train, validation, test, a fold, or empty if it is not decided yet."""
     video: Path
     """File or folder of frames."""
     clock: ClockOptions = field(default_factory=ClockOptions)
@@ -116,8 +116,11 @@ def _exam(row: Row, known: Container[str], folder: Path, where: str) -> ExamRow:
             raise InputError(f"{where}: '{name}' is empty; fill it")
     if row["exam_id"] in known:
         raise InputError(f"{where}: the exam '{row['exam_id']}' stands there twice; give each exam an id of its own")
-    if row["split"] not in (*SPLITS, ""):
-        raise InputError(f"{where}: split '{row['split']}' is none of {', '.join(SPLITS)}; leave it empty if undecided")
+    if row["split"] not in (*SPLITS, *FOLD_NAMES, ""):
+        raise InputError(
+            f"{where}: split '{row['split']}' is none of {', '.join(SPLITS)} (or {FOLD_NAMES[0]} and so on); "
+            "leave it empty if undecided"
+        )
     clock = {name: row.get(name, "") for name in CLOCK_COLUMNS}
     if clock["container_clock"].casefold() not in YES + NO:
         raise InputError(f"{where}: container_clock '{clock['container_clock']}' is neither yes nor no")
@@ -185,4 +188,7 @@ def _clock_cells(clock: ClockOptions, folder: Path) -> tuple[str, ...]:
 
 
 def _relative(path: Path, folder: Path) -> str:
-    return path.relative_to(folder).as_posix() if path.is_relative_to(folder) else path.as_posix()
+    if path.is_relative_to(folder):
+        return path.relative_to(folder).as_posix()
+    beside = path.is_relative_to(folder.parent)  # another reading of the same exams
+    return f"../{path.relative_to(folder.parent).as_posix()}" if beside else path.as_posix()

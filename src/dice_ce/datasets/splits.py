@@ -16,6 +16,13 @@ SEED = 0
 """Seed of the split on which the shipped bundle was trained; exams composed for its evaluation use the same."""
 
 
+def fold_name(fold: int) -> str:
+    """Name a fold as exams.csv and folders of bundles do."""
+    return f"fold-{fold}"
+
+
+FOLD_NAMES = tuple(fold_name(fold) for fold in range(FOLDS))
+
 Key = tuple[str, str]
 """Source and label."""
 
