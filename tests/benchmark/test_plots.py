@@ -31,7 +31,7 @@ from dice_ce.benchmark.plots.case import ordinal_at, spread_over
 from dice_ce.benchmark.plots.exam import results_of, strongest
 from dice_ce.benchmark.plots.style import Look, label_look, method_looks
 from dice_ce.benchmark.plots.timeline import restless_finding
-from dice_ce.benchmark.run import Group, Outcome, Results, Row
+from dice_ce.benchmark.run import BUDGETS, Group, Outcome, Results, Row
 from dice_ce.benchmark.truth import Span
 from dice_ce.datasets.folder import Dataset, ExamRow
 from dice_ce.datasets.tables import Annotation, Finding
@@ -88,7 +88,15 @@ def results(*outcomes: Outcome) -> Results:
     scored = [one.evaluation for one in outcomes]
     comparison = compare(scored) if len(scored) > 1 else None
     return Results(
-        Dataset(Path(), exams, annotations()), SimpleNamespace(), "default", "head", {}, outcomes, comparison, None
+        Dataset(Path(), exams, annotations()),
+        SimpleNamespace(),
+        "default",
+        "head",
+        {},
+        outcomes,
+        comparison,
+        None,
+        {one.row.key: dict.fromkeys(BUDGETS, one.evaluation) for one in outcomes},
     )  # type: ignore[arg-type]
 
 

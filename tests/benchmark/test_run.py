@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 
 from dice_ce.benchmark.methods import BASELINES, METHODS, ablations
+from dice_ce.benchmark.networks import Networks
 from dice_ce.benchmark.run import choose, list_rows, run_benchmark
 from dice_ce.cli import main
 from dice_ce.datasets.folder import ExamRow, load_dataset
@@ -102,10 +103,10 @@ def test_another_diagnoser_labels_what_the_baselines_chose_and_leaves_dice_alone
 
     data = load_dataset(dataset).of("test")
     wanted = ["aks", "uniform-raw"]
-    plain = run_benchmark(data, bundle, tmp_path / "a", wanted=wanted, watch=silent)  # type: ignore[arg-type]
+    plain = run_benchmark(data, Networks(bundle), tmp_path / "a", wanted=wanted, watch=silent)  # type: ignore[arg-type]
     other = run_benchmark(
         data,
-        bundle,
+        Networks(bundle),
         tmp_path / "b",
         wanted=wanted,
         labeller=("thirds", labeller),

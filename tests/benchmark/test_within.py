@@ -22,7 +22,7 @@ def test_a_patient_s_own_level_counts_for_nothing() -> None:
         labels,
         0,
         np.repeat(["a", "b"], 40),
-        np.where(lesion, np.repeat([0, 1], 40), -1),
+        np.where(lesion, np.repeat(["one", "two"], 40), ""),
     )
     assert (figures.patients, figures.auc.value, figures.events, figures.event_recall.value) == (2, 1.0, 2, 1.0)
     assert figures.named.value == figures.balanced.value == 1.0
@@ -33,7 +33,7 @@ def test_an_event_counts_once_however_long_and_names_are_balanced() -> None:
     labels = np.array([ULCER] * 8 + [POLYP] * 2 + [NORMAL] * 10)
     score = np.linspace(1, 0, 20).astype(np.float32)
     said = np.array([1] * 10 + [0] * 10)
-    events = np.array([0] * 8 + [1] * 2 + [-1] * 10)
+    events = np.array(["one"] * 8 + ["two"] * 2 + [""] * 10)
     figures = within_figures(score, np.eye(3, dtype=np.float32)[said], labels, 0, np.full(20, "a"), events)
     assert figures.event_recall.value == 0.5  # two frames are the tenth, both of the ulcer
     assert figures.named.value == 0.5  # all ulcers, no polyp
@@ -43,7 +43,7 @@ def test_an_event_counts_once_however_long_and_names_are_balanced() -> None:
 def test_lesions_are_named_among_lesions_even_where_normal_is_likelier() -> None:
     distributions = np.tile(np.array([0.6, 0.3, 0.1], np.float32), (4, 1))
     figures = within_figures(
-        np.ones(4, np.float32), distributions, np.array([ULCER] * 4), 0, np.full(4, "a"), np.zeros(4, np.int64)
+        np.ones(4, np.float32), distributions, np.array([ULCER] * 4), 0, np.full(4, "a"), np.full(4, "one")
     )
     assert (figures.named.value, figures.balanced.value) == (1.0, 0.0)
     assert figures.patients == 0
@@ -54,4 +54,4 @@ def test_events_end_at_another_case_another_lesion_or_a_gap() -> None:
     cases = ["a", "a", "a", "a", "b", "b", "b"]
     numbers = [1, 2, 40, 41, 42, 43, None]
     labels = [("ulcer",), ("ulcer",), ("ulcer",), ("polyp",), ("polyp",), (), ("polyp",)]
-    assert number_events(cases, numbers, labels).tolist() == [0, 0, 1, 2, 3, -1, -1]
+    assert number_events(cases, numbers, labels).tolist() == ["a:1", "a:1", "a:40", "a:41", "b:42", "", ""]

@@ -3,16 +3,22 @@
 import csv
 import itertools
 import json
+import shutil
 from pathlib import Path
 
 import numpy as np
 import pytest
 
-from dice_ce.benchmark.methods import METHODS, prepare
+from dice_ce.benchmark.methods import METHODS
 from dice_ce.benchmark.metrics import Counts
+from dice_ce.benchmark.networks import Networks
 from dice_ce.benchmark.run import list_rows
 from dice_ce.cli import main
 from dice_ce.datasets.folder import load_dataset
+from dice_ce.datasets.tables import Annotation, Finding
+from dice_ce.errors import InputError
+from dice_ce.lab.training import ranking
+from dice_ce.lab.training.ranking import Contexts, contexts_of, fit_ranker, reported_contexts
 from dice_ce.lab.training.tuning import (
     DECIDES_CONTEXTS,
     PROFILES,
@@ -20,23 +26,31 @@ from dice_ce.lab.training.tuning import (
     TRIALS_PER_WEAVING,
     Scorer,
     Trial,
+    Tuned,
     draw_settings,
     left_out,
+    make_ground,
     tune_method,
 )
+from dice_ce.method.beyond.ranking import FEATURES
 from dice_ce.method.bundle import load_bundle
+from dice_ce.method.pipeline import judge_contexts
 from dice_ce.method.selector import SelectorSettings
 from dice_ce.method.settings import Settings
 from dice_ce.settings import values_of, with_values, without_rules
+from dice_ce.types import Progress
 
 START = values_of(Settings(SelectorSettings(tau_s=0.4)))
+
+
+def silent(label: str, unit: str = "frames") -> Progress:
+    return lambda done, total: None
 
 
 @pytest.fixture
 def scorer(dataset: Path, bundle_folder: Path) -> Scorer:
     bundle = load_bundle(bundle_folder)
-    data = load_dataset(dataset).of("validation")
-    return Scorer([prepare(row, bundle) for row in data.exams], data.annotations)
+    return Scorer([make_ground(load_dataset(dataset).of("validation"), Networks(bundle), 1.0, silent)])
 
 
 def test_trials_are_ranked_by_budget_then_detection_then_sensitivity_then_redundancy() -> None:
@@ -56,14 +70,14 @@ def test_trials_are_ranked_by_budget_then_detection_then_sensitivity_then_redund
 
 def test_a_patient_who_is_left_out_is_scored_with_what_is_best_on_the_others() -> None:
     def trial(**correct: int) -> Trial:
-        counts = {p: Counts(exams=1, findings=2, matched=n, correct=n, selected=2) for p, n in correct.items()}
+        counts = {(0, p): Counts(exams=1, findings=2, matched=n, correct=n, selected=2) for p, n in correct.items()}
         return Trial({}, 0, 0, 0, 1.0, by_patient=counts)
 
     trials = [trial(a=2, b=0, c=0), trial(a=0, b=2, c=1), trial(a=1, b=1, c=0)]
     # without a: the second is best, and finds nothing in a; without b: first and second tie; without c: all tie
-    new = left_out(trials)
+    new = left_out(Tuned(trials[0], tuple(trials)))
     assert new.ldr == pytest.approx((0 + 0 + 0) / 6)
-    assert left_out([trials[1]]).ldr == pytest.approx(3 / 6)
+    assert left_out(Tuned(trials[1], (trials[1],))).ldr == pytest.approx(3 / 6)
 
 
 # --- drawing -------------------------------------------------------------------------------------------------------
@@ -111,8 +125,7 @@ def test_tuning_never_ends_below_where_it_started_and_repeats_itself(scorer: Sco
     assert len(tuned.trials) == 13
     assert tuned.trials[0].settings == next(draw_settings(method, START, 1, np.random.default_rng(0)))
     assert tuned.best.rank == max(trial.rank for trial in tuned.trials) >= tuned.trials[0].rank
-    chosen = [method.run(exam, tuned.best.settings) for exam in scorer.exams]
-    assert scorer.trial(tuned.best.settings, chosen) == tuned.best
+    assert scorer.run(method, tuned.best.settings) == tuned.best
 
 
 def test_the_paper_s_variant_never_uses_a_rule_of_ours(scorer: Scorer) -> None:
@@ -127,6 +140,94 @@ def test_another_seed_draws_others_and_progress_counts_every_trial(scorer: Score
     two = tune_method(scorer, METHODS["dice"], START, trials=5, seed=1)
     assert seen == [(done, 5) for done in range(1, 6)]
     assert [trial.settings for trial in one.trials] != [trial.settings for trial in two.trials]
+
+
+def test_datasets_count_by_their_weights(dataset: Path, bundle_folder: Path) -> None:
+    networks, data = Networks(load_bundle(bundle_folder)), load_dataset(dataset)
+    parts = [
+        make_ground(data.of(split), networks, weight, silent) for split, weight in (("validation", 3), ("test", 1))
+    ]
+    alone = [Scorer([part]).run(METHODS["uniform"], {}) for part in parts]
+    both = Scorer(parts).run(METHODS["uniform"], {})
+    for name in ("ldr", "sensitivity", "redundancy_window", "items"):
+        first, second = (getattr(one, name) for one in alone)
+        assert getattr(both, name) == pytest.approx((3 * first + second) / 4, abs=1e-5)
+    with pytest.raises(InputError, match="exam 'a' stands in two datasets"):
+        Scorer([parts[0], parts[0]])
+
+
+# --- the context score ---------------------------------------------------------------------------------------------
+
+
+def contexts(reported: list[bool], seed: int) -> Contexts:
+    """Contexts of an exam; the first feature tells what is reported, the others are noise."""
+    features = np.random.default_rng(seed).normal(size=(len(reported), len(FEATURES)))
+    features[:, 0] += 3 * np.array(reported)
+    return Contexts(features, np.array(reported))
+
+
+def test_a_context_score_learns_what_is_reported_and_repeats_itself() -> None:
+    exams = [contexts([True, False, False, False, True, False], seed) for seed in range(12)]
+    ranker, again = fit_ranker(exams), fit_ranker(exams)
+    assert ranker is not None
+    assert again is not None
+    np.testing.assert_array_equal(ranker.weight, again.weight)
+    assert np.argmax(np.abs(ranker.weight)) == 0
+    new = contexts([True, False] * 50, seed=99)
+    told = ranker(new.features)
+    assert np.mean(told[new.reported][:, None] > told[~new.reported]) > 0.85
+    assert np.mean(told) == pytest.approx(0.5, abs=0.15), "how many are reported is learnt, not how surely"
+
+
+def test_where_everything_or_nothing_is_reported_there_is_no_score() -> None:
+    assert fit_ranker([]) is None
+    assert fit_ranker([contexts([True, True], 0)]) is None
+    assert fit_ranker([contexts([False], 0), contexts([False], 1)]) is None
+
+
+def test_a_context_near_a_finding_counts_as_reported_whatever_it_is_called(scorer: Scorer) -> None:
+    exam = scorer.ground.exams[0]
+    settings = with_values(Settings(), START)
+    judged = judge_contexts(exam.weave(settings), settings)
+    chosen = list(range(len(judged.judgments)))
+    times = [judged.woven.keyframes.seconds(one) for one in judged.judgments]
+    near = Annotation(exam.exam_id, (Finding("1", times[0] + 300.0, "parasite"),))
+    found = reported_contexts(judged, chosen, near)
+    assert found.tolist() == [abs(time - times[0] - 300) <= 300 for time in times]
+    assert found.any()
+    assert not found.all()
+    assert not reported_contexts(judged, chosen, Annotation(exam.exam_id, ())).any()
+
+
+def test_an_exam_is_ranked_by_a_score_that_never_saw_its_group(scorer: Scorer, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The score of each exam is fitted on the other one alone: as many contexts as that one has."""
+    ground, settings = scorer.ground, with_values(Settings(), START)
+    tables = {exam.exam_id: contexts_of(exam, ground.annotations[exam.exam_id], settings) for exam in ground.exams}
+    seen = []
+    monkeypatch.setattr(ranking, "fit_ranker", lambda some: seen.append([len(one.reported) for one in some]))
+    ranking.with_rankers(list(ground.exams), ground.annotations, ground.patients, settings)
+    assert sorted(seen) == sorted([len(table.reported)] for table in tables.values())
+
+
+# --- networks of folds ---------------------------------------------------------------------------------------------
+
+
+def test_exams_of_a_fold_are_judged_by_its_own_networks(tmp_path: Path, dataset: Path, bundle_folder: Path) -> None:
+    for name in ("fold-0", "fold-1"):
+        shutil.copytree(bundle_folder, tmp_path / "folds" / name)
+    networks = Networks.load(bundle_folder, tmp_path / "folds")
+    data = load_dataset(dataset)
+    with pytest.raises(InputError, match="no exam stands in a fold"):
+        networks.exams(data, "validation")
+    table = (dataset / "exams.csv").read_text()
+    (dataset / "exams.csv").write_text(table.replace("validation", "fold-1").replace("d,pd,test", "d,pd,fold-2"))
+    dealt = networks.exams(load_dataset(dataset), "validation")
+    assert [row.exam_id for row in dealt.exams] == ["a", "b", "d"]
+    assert networks.of(dealt.exams[0]) is networks.folds["fold-1"]
+    with pytest.raises(InputError, match="no bundle of 'fold-2'"):
+        networks.of(dealt.exams[2])
+    with pytest.raises(InputError, match="no bundles of folds"):
+        Networks.load(bundle_folder, dataset)
 
 
 # --- the command ---------------------------------------------------------------------------------------------------

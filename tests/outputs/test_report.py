@@ -63,6 +63,7 @@ def item(start: float, label: str, verdict: Verdict = "kept", support: int = 30,
         id=f"1.{int(start)}",
         label=label,
         confidence=0.8,
+        likelihood=0.6,
         verdict=verdict,
         reason=f"{label} with 80 % of the evidence",
         runner_up="polyp" if label != "polyp" else "ulcer",
@@ -105,7 +106,8 @@ def make_summary(items: tuple[SummaryItem, ...], dropped: tuple[SummaryItem, ...
             kept=len(items),
             dropped_normal=verdicts.count("normal"),
             dropped_low_confidence=verdicts.count("low_confidence"),
-            dropped_contradicted=verdicts.count("contradicted"),
+            dropped_unlikely=verdicts.count("unlikely"),
+            dropped_beside_likelier=verdicts.count("beside_likelier"),
         ),
         items=items,
         dropped=dropped,
@@ -326,10 +328,10 @@ def test_whatever_was_dropped_is_shown_whatever_the_reason(usual: Summary) -> No
         assert f'<ol class="dropped" data-verdict="{one.verdict}">' in text
 
 
-def test_what_was_contradicted_is_shown_only_if_there_is_such_and_comes_first(usual: Summary) -> None:
-    rivals = replace(usual, dropped=(item(5 * HOUR, "polyp", "contradicted"), *usual.dropped))
-    texts = [render_report(summary, dot) for summary in (usual, rivals)]
-    mark = '<ol class="dropped" data-verdict="contradicted">'
+def test_what_lies_beside_a_likelier_finding_is_shown_only_if_there_is_such_and_comes_first(usual: Summary) -> None:
+    beside = replace(usual, dropped=(item(5 * HOUR, "polyp", "beside_likelier"), *usual.dropped))
+    texts = [render_report(summary, dot) for summary in (usual, beside)]
+    mark = '<ol class="dropped" data-verdict="beside_likelier">'
     assert [mark in text for text in texts] == [False, True]
     assert texts[1].index(mark) < texts[1].index("<h3>Too doubtful")
 

@@ -23,6 +23,7 @@ from dice_ce.errors import InputError
 from dice_ce.features.extraction import extract
 from dice_ce.features.gate import GateConfig
 from dice_ce.method.beyond.prior import PriorSettings, adapt
+from dice_ce.method.beyond.ranking import Ranker
 from dice_ce.method.bundle import Bundle
 from dice_ce.method.chain import Judged, Woven
 from dice_ce.method.diagnoser import RememberedDiagnoser
@@ -50,6 +51,7 @@ class ReadyExam:
     screened: Screened
     diagnose: Callable[[Screened], Floats]
     taxonomy: Taxonomy
+    ranker: Ranker | None = None
     truth: Ints | None = None
     """What every screened frame shows, where that is known."""
     _woven: dict[object, Woven] = field(default_factory=dict, repr=False)
@@ -89,7 +91,7 @@ def prepare(
     truth = truth_beside(row)
     labels = read_truth_labels(truth, screened.frames.index, bundle.taxonomy) if truth else None
     remembered = RememberedDiagnoser(look, frame_count, len(bundle.taxonomy))
-    return ReadyExam(row.exam_id, seconds, screened, remembered, bundle.taxonomy, labels)
+    return ReadyExam(row.exam_id, seconds, screened, remembered, bundle.taxonomy, bundle.ranker, labels)
 
 
 Oracle = Literal["selector", "diagnoser"]
@@ -137,9 +139,12 @@ class Method:
         found = {name: values for group in self.groups for name, values in search_space(group).items()}
         return {name: values for name, values in found.items() if name not in self.fixed}
 
-    def run(self, exam: ReadyExam, values: Values) -> Selections:
-        """Choose frames with some settings; the others have their defaults."""
-        return self.choose(exam, *self.build({**values, **self.fixed}))
+    def run(self, exam: ReadyExam, values: Values, budget: int | None = None) -> Selections:
+        """Choose frames with some settings; the others have their defaults. A budget is how many, at most."""
+        if budget is not None and self.is_ours:
+            values = {**values, "tau_report": 0.0, "most_items": budget}
+        more = {} if budget is None or self.is_ours else {"budget": budget}
+        return self.choose(exam, *self.build({**values, **self.fixed}), **more)
 
     def build(self, values: Values) -> tuple[Any, ...]:
         """Make settings of every group; refuse names that none declares."""
@@ -154,7 +159,7 @@ class Method:
 
 def choose_dice(exam: ReadyExam, settings: Settings) -> Selections:
     """Take keyframes and labels of the contexts that are kept."""
-    return selections_of(judge_contexts(exam.weave(settings), settings))
+    return selections_of(judge_contexts(exam.weave(settings), settings, exam.ranker))
 
 
 def selections_of(judged: Judged) -> Selections:
@@ -169,9 +174,11 @@ def _selection(frames: Screened, row: int, label: int) -> Selection:
 def fixed_budget(rule: Callable[..., Ints]) -> Callable[..., Selections]:
     """Make a method of a rule: a fixed number of candidates, each labelled on its own with its likeliest label."""
 
-    def choose(exam: ReadyExam, selector: SelectorSettings, prior: PriorSettings, *own: Any) -> Selections:
+    def choose(
+        exam: ReadyExam, selector: SelectorSettings, prior: PriorSettings, *own: Any, budget: int = BUDGET
+    ) -> Selections:
         candidates = select(exam.screened, selector)
-        rows = rule(Pool.of(candidates), BUDGET, **({"settings": own[0]} if own else {}))
+        rows = rule(Pool.of(candidates), budget, **({"settings": own[0]} if own else {}))
         return _labelled(exam, candidates, rows, prior)
 
     return choose

@@ -10,6 +10,7 @@ from dice_ce.benchmark.frames import SelectorFigures
 from dice_ce.benchmark.plots import (
     choose_patient,
     draw_case_study,
+    draw_curves,
     draw_figures,
     draw_inconsistency,
     draw_switches,
@@ -19,6 +20,7 @@ from dice_ce.benchmark.run import Results
 from dice_ce.benchmark.tables import (
     ablation_table,
     consistency_table,
+    curves_table,
     main_table,
     oracle_table,
     prior_table,
@@ -54,6 +56,8 @@ def write_report(results: Results, out: Path, *, command: str) -> Path:
         tables["ablation"] = ablation_table(results)
     if results.of("oracle"):
         tables["oracles"] = oracle_table(results)
+    for key in ("ldr", "sensitivity"):
+        tables[f"curves-{key}"] = curves_table(results, key)
     tables["consistency"] = consistency_table(results)
     if results.comparison:
         rows = [outcome.row for outcome in results.outcomes]
@@ -77,6 +81,7 @@ def _draw(results: Results, out: Path) -> dict[str, str]:
     plots = {"statistics.png": "The exams"}
     for name, draw, title in (
         ("figures.png", draw_figures, "Main figures with 95 % intervals"),
+        ("curves.png", draw_curves, "What is found, by the number of items shown"),
         ("inconsistency.png", draw_inconsistency, "Labels of neighbouring keyframes that differ"),
         ("switches.png", draw_switches, "How soon labels switch"),
     ):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import defaultdict
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -24,6 +25,7 @@ from dice_ce.benchmark.methods import (
     prepare,
     with_oracle,
 )
+from dice_ce.benchmark.networks import Networks
 from dice_ce.benchmark.truth import truth_beside
 from dice_ce.csvfile import table_text
 from dice_ce.datasets.folder import Dataset, ExamRow
@@ -51,9 +53,9 @@ class Row:
     values: Mapping[str, Value]
     oracles: tuple[Oracle, ...] = ()
 
-    def run(self, exam: ReadyExam) -> Selections:
-        """Choose frames of one exam."""
-        return self.method.run(with_oracle(exam, self.oracles) if self.oracles else exam, self.values)
+    def run(self, exam: ReadyExam, budget: int | None = None) -> Selections:
+        """Choose frames of one exam; a budget is how many, at most."""
+        return self.method.run(with_oracle(exam, self.oracles) if self.oracles else exam, self.values, budget)
 
 
 @dataclass(frozen=True, eq=False)
@@ -79,6 +81,8 @@ class Results:
     comparison: Comparison | None
     selector: SelectorFigures | None
     """On every frame, if the truth of every frame is known."""
+    curves: Mapping[str, Mapping[int, Evaluation]]
+    """By method and number of items shown, at most."""
 
     def of(self, *groups: Group) -> list[Outcome]:
         """Return the outcomes of some groups, in order."""
@@ -86,6 +90,10 @@ class Results:
 
 
 BOTH: tuple[Oracle, ...] = ("selector", "diagnoser")
+BUDGETS = (2, 4, 8, 16, 24, 32)
+"""Items shown for which curves are drawn: one point per method says little about methods of different length."""
+CURVED: tuple[Group, ...] = ("ours", "ablation", "fixed budget")
+CURVE_RESAMPLES = 500
 
 
 def list_rows(bundle: Bundle, profile: str = DEFAULT_PROFILE, *, is_truth_known: bool = False) -> dict[str, Row]:
@@ -142,7 +150,7 @@ def choose(known: Mapping[str, Row], wanted: Sequence[str] | None) -> list[Row]:
 
 def run_benchmark(
     dataset: Dataset,
-    bundle: Bundle,
+    networks: Networks,
     out: Path,
     *,
     profile: str = DEFAULT_PROFILE,
@@ -154,20 +162,26 @@ def run_benchmark(
 
     With a labeller and its name, the frames that the baselines choose are labelled by it; DiCE is left as it is.
     """
+    bundle = networks.bundle
     is_truth_known = all(truth_beside(row) for row in dataset.exams)
     known = list_rows(bundle, profile, is_truth_known=is_truth_known)
     if labeller:  # our prior needs distributions, and it gives labels
         known = {key: method for key, method in known.items() if method.group != "fixed budget with our prior"}
     chosen = choose(known, wanted)
     picked: dict[str, dict[str, Selections]] = {method.key: {} for method in chosen}
+    shown: dict[tuple[str, int], dict[str, Selections]] = defaultdict(dict)
     screened: list[ScreenedExam] = []
     seconds: dict[str, float] = {}
     for row in dataset.exams:
-        exam = prepare(row, bundle, progress=watch(row.exam_id))
+        exam = prepare(row, networks.of(row), progress=watch(row.exam_id))
         seconds[row.exam_id] = exam.seconds
         if exam.truth is not None:
             screened.append(ScreenedExam(exam.exam_id, exam.screened.score, exam.truth != bundle.taxonomy.normal))
-        of_exam = {method: method.run(exam) for method in chosen}
+        of_exam = run_rows(chosen, exam)
+        for method in chosen:
+            if method.group in CURVED:
+                for budget in BUDGETS:
+                    shown[method.key, budget][row.exam_id] = method.run(exam, budget)
         if labeller:
             of_exam = relabelled(of_exam, row, labeller[1])
         for method, selected in of_exam.items():
@@ -180,6 +194,15 @@ def run_benchmark(
         write_predictions(out / "predictions" / f"{method.key}.csv", selections, bundle.taxonomy)
         scored = evaluate(selections, dataset.annotations, name=method.key, patients=patients, protocol=protocol)
         outcomes.append(Outcome(method, selections, scored))
+    curves: dict[str, dict[int, Evaluation]] = defaultdict(dict)
+    for (key, budget), selections in shown.items():
+        curves[key][budget] = evaluate(
+            selections,
+            dataset.annotations,
+            name=key,
+            patients=patients,
+            protocol=replace(protocol, resamples=CURVE_RESAMPLES),
+        )
     rivals = [outcome.evaluation for outcome in outcomes if outcome.row.group != "oracle"]
     return Results(
         dataset,
@@ -190,7 +213,19 @@ def run_benchmark(
         tuple(outcomes),
         compare(rivals) if len(rivals) > 1 else None,
         selector_on_exams(screened, bundle.settings(profile).selector.tau_s) if is_truth_known else None,
+        curves,
     )
+
+
+def run_rows(rows: Sequence[Row], exam: ReadyExam) -> dict[Row, Selections]:
+    """Run all methods on an exam; ablations may show as many items as DiCE itself does there, and no more."""
+    chosen: dict[Row, Selections] = {}
+    budget: int | None = None
+    for row in rows:
+        chosen[row] = row.run(exam, budget if row.group == "ablation" else None)
+        if row.group == "ours":
+            budget = len(chosen[row].frames)
+    return chosen
 
 
 def relabelled(selections: Mapping[Row, Selections], row: ExamRow, labeller: Labeller) -> dict[Row, Selections]:

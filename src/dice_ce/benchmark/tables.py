@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 
 from dice_ce.benchmark.comparison import Comparison, PairedTest
 from dice_ce.benchmark.metrics import RATIOS
-from dice_ce.benchmark.run import Group, Outcome, Results
+from dice_ce.benchmark.run import BUDGETS, Group, Outcome, Results
 from dice_ce.benchmark.significance import Estimate
 from dice_ce.features.encoder import count_weights
 from dice_ce.method.diagnoser import HeadDiagnoser
@@ -42,6 +42,16 @@ def prior_table(results: Results) -> Table:
     """The same budgets, labelled by a diagnoser with our exam prior: how much of DiCE's lead that is."""
     outcomes = [*results.of("fixed budget with our prior"), *results.of("ours")]
     return _figures_table("Fixed budgets with our exam prior", outcomes, results)
+
+
+def curves_table(results: Results, key: str) -> Table:
+    """One figure against the items shown, for every method: at equal length they can be compared."""
+    rows = [
+        (outcome.row.name, *(figure_text(one.figures[key], key) for one in results.curves[outcome.row.key].values()))
+        for outcome in results.outcomes
+        if outcome.row.key in results.curves
+    ]
+    return Table.of(("Items shown, at most", *map(str, BUDGETS)), rows, f"{COLUMNS[key]} against items shown")
 
 
 def _figures_table(title: str, outcomes: Sequence[Outcome], results: Results) -> Table:

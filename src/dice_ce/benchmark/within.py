@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import ClassVar
 
 import numpy as np
 import numpy.typing as npt
@@ -40,8 +41,15 @@ class WithinFigures:
     normal_said: Estimate
     """Normal frames among that tenth which the diagnoser calls normal."""
 
-    HEADER = ("patients", "AUC inside patients", "events", "event recall at 10 %", "lesions named right")
-    HEADER_MORE = ("balanced accuracy", "normal said on false candidates")
+    HEADER: ClassVar = (
+        "patients",
+        "AUC inside patients",
+        "events",
+        "event recall at 10 %",
+        "lesions named right",
+        "balanced accuracy",
+        "normal said on false candidates",
+    )
 
     def columns(self) -> tuple[str, ...]:
         """Write the figures for a table, in the order of the headers."""
@@ -55,14 +63,14 @@ def within_figures(
     labels: Bools,
     normal: int,
     cases: npt.NDArray[np.str_],
-    events: Ints,
+    events: npt.NDArray[np.str_],
 ) -> WithinFigures:
     """Measure frames whose patients nothing was trained on.
 
-    `labels` are [n, labels]; a frame without any shows nothing to report. `events` number the lesion events, from 0; -1
-    is none.
+    `labels` are [n, labels]; a frame without any shows nothing to report. `events` name the lesion events;
+    empty is none.
     """
-    lesion = np.delete(labels, normal, axis=1).any(axis=1)
+    lesion = np.asarray(np.delete(labels, normal, axis=1).any(axis=1))
     among = np.zeros(len(score), np.bool_)
     areas, of_areas = [], []
     for case in np.unique(cases):
@@ -74,7 +82,7 @@ def within_figures(
     found, of_events = _event_hits(among, events, cases)
     others = np.arange(labels.shape[1]) != normal
     named = distributions[lesion][:, others].argmax(axis=1)
-    known = labels.any(axis=1)
+    known = np.asarray(labels.any(axis=1))
     false = among & ~lesion
     said_normal = (distributions[false].argmax(axis=1) == normal).astype(np.float64)
     return WithinFigures(
@@ -95,10 +103,10 @@ def top_share(score: Floats, rows: Ints) -> Ints:
 
 
 def _event_hits(
-    among: Bools, events: Ints, cases: npt.NDArray[np.str_]
+    among: Bools, events: npt.NDArray[np.str_], cases: npt.NDArray[np.str_]
 ) -> tuple[list[float], list[str]]:
     hits, owners = [], []
-    for event in np.unique(events[events >= 0]):
+    for event in np.unique(events[events != ""]):
         rows = events == event
         hits.append(float(among[rows].any()))
         owners.append(str(cases[rows][0]))
@@ -116,25 +124,22 @@ def mean_estimate(values: Sequence[float] | npt.NDArray[np.float64], cases: Sequ
 
 
 def number_events(
-    cases: Sequence[str], numbers: Sequence[int | None], labels: Sequence[Sequence[str]], gap: int = 20
-) -> Ints:
-    """Number the lesion events: frames of a case with one set of lesions, each at most `gap` after the one before.
+    cases: Sequence[str], numbers: Sequence[int | None], lesions: Sequence[Sequence[str]], gap: int = 20
+) -> npt.NDArray[np.str_]:
+    """Name the lesion events: frames of a case that show the same lesions, each at most `gap` after the one before.
 
-    `labels` are those of the lesions only. Frames without a number are in no event.
+    An event has the name of its case and its first frame. Frames without a number or a lesion are in none.
     """
-    events = np.full(len(cases), -1, np.int64)
-    order = sorted(
-        (i for i in range(len(cases)) if numbers[i] is not None and labels[i]), key=lambda i: (cases[i], numbers[i])
-    )
-    count = -1
-    before: int | None = None
-    for i in order:
+    events = np.full(len(cases), "", "U64")
+    shown = [(cases[i], number, i) for i, number in enumerate(numbers) if number is not None and lesions[i]]
+    before: tuple[str, int, int] | None = None
+    for case, number, i in sorted(shown):
         goes_on = (
             before is not None
-            and cases[before] == cases[i]
-            and tuple(labels[before]) == tuple(labels[i])
-            and (numbers[i] or 0) - (numbers[before] or 0) <= gap
+            and before[0] == case
+            and number - before[1] <= gap
+            and list(lesions[before[2]]) == list(lesions[i])
         )
-        count += not goes_on
-        events[i], before = count, i
+        events[i] = events[before[2]] if goes_on and before else f"{case}:{number}"
+        before = case, number, i
     return events

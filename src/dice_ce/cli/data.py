@@ -15,7 +15,9 @@ from dice_ce.errors import UsageError
 
 def add_commands(commands: Any) -> None:
     """Describe the commands of this module."""
-    data = commands.add_parser("data", help="datasets: check, split, import, recordings, compose", description="Work on datasets.")
+    data = commands.add_parser(
+        "data", help="datasets: check, split, import, recordings, compose", description="Work on datasets."
+    )
     parts = data.add_subparsers(title="commands", metavar="COMMAND", required=True)
 
     check = command(parts, "check", run_check, "look for everything that is wrong with a dataset, and sum it up")

@@ -6,13 +6,14 @@ import argparse
 import sys
 from dataclasses import asdict
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from dice_ce import DISCLAIMER
-from dice_ce.cli.checks import TRAINING, TRAINING_HEADS, a_bundle, a_bundle_folder, a_file, needs, writes
+from dice_ce.cli.checks import TRAINING, TRAINING_HEADS, a_bundle, a_bundle_folder, a_file, a_folder, needs, writes
 from dice_ce.cli.shared import (
     add_bundle_options,
     add_exam_options,
+    add_folds_option,
     amount,
     command,
     emit,
@@ -25,6 +26,10 @@ from dice_ce.cli.shared import (
 )
 from dice_ce.errors import InputError, UsageError
 
+if TYPE_CHECKING:
+    from dice_ce.features.encoder import Encoder
+
+FOLD = "{fold}"
 BUNDLE_HELP = "name of a shipped bundle, or a folder or zip (default: the shipped one)"
 DATA_HELP = "datasets of exams (folders with exams.csv), folders of labelled frames, or tables frames.csv"
 
@@ -44,20 +49,26 @@ def add_commands(commands: Any) -> None:
     train.add_argument("--name", help="name of the bundle (default: that of the folder)")
     train.add_argument("--encoder", help="name, .onnx file, model folder or hub id (default: the shipped bundle's)")
     train.add_argument(
+        "--fold-encoders", metavar="PATTERN", help="encoders that learnt without a fold: 'f-{fold}.onnx'"
+    )
+    writes(train, "--folds-out", a_folder(), metavar="DIR", help="write the bundles of the held-out folds there")
+    train.add_argument(
         "--diagnoser", choices=("head", "network"), default="head", help="head on features, or a network"
     )
     train.add_argument("--views", type=whole, default=3, help="augmented views of every image (default: 3)")
     train.add_argument("--near", type=amount, default=2.0, help="seconds around a keyframe with its label (default: 2)")
     train.add_argument("--hidden", type=positive_int, default=256, help="hidden units of the heads (default: 256)")
-    train.add_argument("--learning-rate", type=positive, default=3e-4)
-    train.add_argument("--epochs", type=positive_int, default=40)
+    train.add_argument("--learning-rate", type=positive, default=6e-4)
+    train.add_argument("--epochs", type=positive_int, default=8)
     train.add_argument("--steps", type=positive_int, default=1400, help="of fine-tuning, with --diagnoser network")
     train.add_argument("--seed", type=int, default=0)
     train.add_argument("--notes", type=Path, metavar="MD", help="text for the model card: sources, licences, limits")
 
     tune = command(commands, "tune", run_tune, "choose thresholds and the weaver's settings on validation exams")
-    tune.add_argument("--data", type=Path, required=True, metavar="DATASET", help="folder with exams.csv")
+    tune.add_argument("--data", type=Path, nargs="+", required=True, metavar="DATASET", help="folders with exams.csv")
+    tune.add_argument("--weights", type=positive, nargs="+", help="of the datasets' figures (default: all alike)")
     add_bundle_options(tune)
+    add_folds_option(tune)
     writes(tune, "--out", a_bundle, metavar="BUNDLE", help="write the bundle with the chosen settings there")
     tune.add_argument("--split", default="validation", help="default: validation; never the test split")
     tune.add_argument("--trials", type=positive_int, default=200, help="for DiCE and each baseline (default: 200)")
@@ -66,7 +77,9 @@ def add_commands(commands: Any) -> None:
 
     backbones = command(commands, "backbones", run_backbones, "compare encoders as the Selector's backbone")
     backbones.add_argument("--data", type=Path, nargs="+", required=True, metavar="DATA", help=DATA_HELP)
-    backbones.add_argument("--encoders", nargs="+", help="default: all that would load here, and the shipped one")
+    backbones.add_argument(
+        "--encoders", nargs="+", help="'f-{fold}.onnx' for one per fold (default: all that would load here, and ours)"
+    )
     writes(backbones, "--out", a_file, metavar="MD", help="also write the table there")
     needs(backbones, TRAINING_HEADS)
 
@@ -132,6 +145,7 @@ def run_train(options: argparse.Namespace) -> int:
     from dice_ce.method.bundle import load_bundle
 
     encoder = load_encoder(options.encoder) if options.encoder else load_bundle().encoder
+    fold_encoders = _encoders(options.fold_encoders) if options.fold_encoders else ()
     config = TrainConfig(
         head=HeadConfig(
             hidden=options.hidden, learning_rate=options.learning_rate, epochs=options.epochs, seed=options.seed
@@ -145,7 +159,15 @@ def run_train(options: argparse.Namespace) -> int:
     notes = read_text(options.notes) if options.notes else ""
     with progress_bars() as watch:
         bundle, figures = train(
-            options.data, options.out, name=name, notes=notes, encoder=encoder, config=config, watch=watch
+            options.data,
+            options.out,
+            name=name,
+            notes=notes,
+            encoder=encoder,
+            fold_encoders=fold_encoders,
+            folds_out=options.folds_out,
+            config=config,
+            watch=watch,
         )
     if options.json:
         facts = {
@@ -160,30 +182,64 @@ def run_train(options: argparse.Namespace) -> int:
     return 0
 
 
+def _encoders(pattern: str) -> list[Encoder]:
+    """Load an encoder, or where the name has a place for it, one for each fold."""
+    from dice_ce.datasets.splits import FOLDS
+    from dice_ce.features.encoder import load_encoder
+
+    if FOLD not in pattern:
+        return [load_encoder(pattern)]
+    return [load_encoder(pattern.replace(FOLD, str(fold))) for fold in range(FOLDS)]
+
+
 def run_tune(options: argparse.Namespace) -> int:
-    """Tune DiCE and the baselines on one split."""
+    """Tune DiCE and the baselines, and fit the context score."""
+    from dice_ce.benchmark.networks import Networks
     from dice_ce.datasets.folder import load_dataset
-    from dice_ce.lab.training.tuning import make_profiles, trial_facts, tune_all, tuned_text, write_trials
-    from dice_ce.method.bundle import check_export, export_bundle, load_bundle
+    from dice_ce.lab.training.tuning import (
+        fit_rankers,
+        make_ground,
+        make_profiles,
+        trial_facts,
+        tune_all,
+        tuned_text,
+        write_trials,
+    )
+    from dice_ce.method.bundle import check_export, export_bundle
     from dice_ce.settings import values_of
 
     if options.split == "test":
         raise UsageError("--split test: thresholds are never chosen on test exams; use the validation split")
+    weights = options.weights or [1.0] * len(options.data)
+    if len(weights) != len(options.data):
+        raise UsageError(f"--weights: {len(weights)} for {len(options.data)} datasets; give one for each")
     if options.out:
         check_export(options.bundle, options.out)
-    bundle = load_bundle(options.bundle)
-    dataset = load_dataset(options.data, bundle.taxonomy)
-    if leaking := dataset.leaking_patients():
-        raise InputError(f"{options.data}: patient '{leaking[0]}' stands in more than one split; split by patient")
-    exams = dataset.of(options.split)
+    networks = Networks.load(options.bundle, options.folds)
+    datasets = [load_dataset(folder, networks.bundle.taxonomy) for folder in options.data]
+    for dataset in datasets:
+        if leaking := dataset.leaking_patients():
+            raise InputError(
+                f"{dataset.folder}: patient '{leaking[0]}' stands in more than one split; split by patient"
+            )
+    chosen = [networks.exams(dataset, options.split) for dataset in datasets]
     with progress_bars() as watch:
-        tuned = tune_all(exams, bundle, options.profile, trials=options.trials, seed=options.seed, watch=watch)
-    profiles = make_profiles(exams, tuned)
+        grounds = [
+            make_ground(dataset, networks, weight, watch) for dataset, weight in zip(chosen, weights, strict=True)
+        ]
+        tuned = tune_all(
+            grounds, networks.bundle, options.profile, trials=options.trials, seed=options.seed, watch=watch
+        )
+    where = " and ".join(f"{len(one.exams)} exams of '{one.folder.resolve().name}'" for one in chosen)
+    profiles = make_profiles(where, tuned)
+    rankers = fit_rankers(grounds, profiles["default"].settings)
     if options.log:
         write_trials(options.log, tuned)
     if options.out:
         others = {name: result.best.settings for name, result in tuned.items() if name != "dice"}
-        export_bundle(options.bundle, options.out, profiles=profiles, tuned=others)
+        export_bundle(options.bundle, options.out, profiles=profiles, tuned=others, ranker=rankers[""])
+    for name in networks.folds:
+        export_bundle(options.folds / name, options.folds / name, profiles=profiles, ranker=rankers.get(name))
     if options.json:
         best = {name: trial_facts(result) for name, result in tuned.items()}
         print_json(
@@ -202,16 +258,16 @@ def run_tune(options: argparse.Namespace) -> int:
 
 def run_backbones(options: argparse.Namespace) -> int:
     """Print the Selector table."""
-    from dice_ce.features.encoder import ENCODERS, load_encoder
+    from dice_ce.features.encoder import ENCODERS
     from dice_ce.files import write_atomically
     from dice_ce.lab.training.backbones import backbones_text, compare_backbones
     from dice_ce.method.bundle import load_bundle
 
     names = options.encoders or [name for name, entry in ENCODERS.items() if entry.status == "ready"]
-    encoders = [load_encoder(name) for name in names]
+    encoders = [_encoders(name) for name in names]
     shipped = load_bundle().encoder
     if not options.encoders and shipped.name not in names:
-        encoders.append(shipped)
+        encoders.append([shipped])
     with progress_bars() as watch:
         rows = list(compare_backbones(options.data, encoders, watch=watch))
     text = backbones_text(rows)

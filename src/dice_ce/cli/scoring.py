@@ -11,7 +11,16 @@ from typing import TYPE_CHECKING, Any
 
 from dice_ce import DISCLAIMER
 from dice_ce.cli.checks import DRAWING, a_folder, needs, writes
-from dice_ce.cli.shared import add_bundle_options, command, command_line, emit, positive_int, print_json, progress_bars
+from dice_ce.cli.shared import (
+    add_bundle_options,
+    add_folds_option,
+    command,
+    command_line,
+    emit,
+    positive_int,
+    print_json,
+    progress_bars,
+)
 
 if TYPE_CHECKING:
     from dice_ce.benchmark.run import Labeller
@@ -44,6 +53,7 @@ def add_commands(commands: Any) -> None:
     writes(benchmark, "--out", place, required=True, metavar="DIR", help="tables, plots and predictions")
     needs(benchmark, DRAWING)
     add_bundle_options(benchmark)
+    add_folds_option(benchmark)
     benchmark.add_argument("--split", default="test", help="exams to score (default: test)")
     benchmark.add_argument("--methods", nargs="+", help="some methods only, for instance dice aks vilamp uniform-raw")
     model = benchmark.add_argument_group("vision-language diagnoser", "Labels the frames that the baselines choose.")
@@ -101,13 +111,14 @@ def _labeller(options: argparse.Namespace, taxonomy: Taxonomy) -> Iterator[tuple
 
 def run_benchmark(options: argparse.Namespace) -> int:
     """Run every method and write tables and plots; what is in the cache is not computed again."""
+    from dice_ce.benchmark.networks import Networks
     from dice_ce.benchmark.report import write_report
     from dice_ce.benchmark.run import choose, list_rows, run_benchmark
     from dice_ce.datasets.folder import load_dataset
-    from dice_ce.method.bundle import load_bundle
 
-    bundle = load_bundle(options.bundle)
-    dataset = load_dataset(options.data, bundle.taxonomy).of(options.split)
+    networks = Networks.load(options.bundle, options.folds)
+    bundle = networks.bundle
+    dataset = networks.exams(load_dataset(options.data, bundle.taxonomy), options.split)
     choose(
         list_rows(bundle, options.profile, is_truth_known=True), options.methods
     )  # before gigabytes of a diagnoser are loaded
@@ -115,7 +126,7 @@ def run_benchmark(options: argparse.Namespace) -> int:
         labeller = stack.enter_context(_labeller(options, bundle.taxonomy)) if options.diagnoser else None
         results = run_benchmark(
             dataset,
-            bundle,
+            networks,
             options.out,
             profile=options.profile,
             wanted=options.methods,

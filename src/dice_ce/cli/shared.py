@@ -59,6 +59,15 @@ def add_bundle_options(parser: Any) -> None:
     parser.add_argument("--profile", default="default", help="named settings of the bundle (see: bundle show)")
 
 
+def add_folds_option(parser: Any) -> None:
+    parser.add_argument(
+        "--folds",
+        type=Path,
+        metavar="DIR",
+        help="bundles of held-out folds (train --folds-out): each exam is judged by the one of its split",
+    )
+
+
 def add_setting_options(parser: argparse.ArgumentParser) -> None:
     """Give every setting of the method an option, made from its declaration."""
     from dice_ce.method.settings import Settings

@@ -119,14 +119,12 @@ def find_runs(frames: Sequence[LabelledFrame]) -> list[Run]:
     return [Run(label, tuple(numbers)) for label, numbers in runs]
 
 
-def write_recordings(
-    frames: Sequence[LabelledFrame], out: Path, progress: Progress | None = None
-) -> list[Recording]:
+def write_recordings(frames: Sequence[LabelledFrame], out: Path, progress: Progress | None = None) -> list[Recording]:
     """Write all recordings as a dataset, and in its folder `runs` the same exams with every run a finding."""
     recordings = find_recordings(frames)
     if not recordings:
         raise InputError(
-            f"no video of {SOURCE} has {FEWEST} labelled frames with numbers; give a folder with Kvasir-Capsule's images"
+            f"no video of {SOURCE} has {FEWEST} labelled frames with numbers; give Kvasir-Capsule's images"
         )
     rows = []
     for done, recording in enumerate(recordings):
@@ -135,6 +133,9 @@ def write_recordings(
         clock = video.with_suffix(".clock.csv")
         seconds = [(i, float(Fraction(frame.number or 0, RATE))) for i, frame in enumerate(recording.frames)]
         write_atomically(clock, table_text(("frame", "seconds"), seconds).encode())
+        shown = [(i, time, _main_label(frame)) for (i, time), frame in zip(seconds, recording.frames, strict=True)]
+        truth = video.with_suffix(".truth.csv")
+        write_atomically(truth, table_text(("frame", "seconds", "label"), shown).encode())
         rows.append(ExamRow(recording.case, recording.case, recording.split, video, ClockOptions(sidecar=clock)))
         if progress:
             progress(done + 1, len(recordings))
@@ -143,6 +144,11 @@ def write_recordings(
         found = {one.case: Annotation(one.case, getattr(one, reading)) for one in recordings}
         write_dataset(folder, rows, found)
     return recordings
+
+
+def _main_label(frame: LabelledFrame) -> str:
+    """Name the one label that a model should say; what is outside the taxonomy is nothing to report."""
+    return next((label for label in frame.labels if label != NORMAL), NORMAL)
 
 
 def _write_frames(target: Path, recording: Recording) -> None:

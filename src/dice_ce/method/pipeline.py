@@ -20,7 +20,7 @@ from dice_ce.exam.open import Exam, open_exam
 from dice_ce.features.extraction import extract
 from dice_ce.features.gate import GateConfig
 from dice_ce.method.beyond.prior import adapt
-from dice_ce.method.beyond.rivals import drop_rivals
+from dice_ce.method.beyond.ranking import Ranker, rank_contexts
 from dice_ce.method.bundle import DEFAULT_PROFILE, Bundle, load_bundle
 from dice_ce.method.chain import Diagnosed, Judged, Woven
 from dice_ce.method.converger import converge
@@ -75,7 +75,7 @@ def summarize(
     screened = screen(features, bundle.selector, exam.clock)
     candidates = select(screened, settings.selector)
     diagnosed = diagnose(candidates, lambda frames: bundle.diagnoser(exam, frames), bundle.taxonomy)
-    judged = judge_contexts(weave_contexts(diagnosed, settings), settings)
+    judged = judge_contexts(weave_contexts(diagnosed, settings), settings, bundle.ranker)
     made = provenance(exam, bundle, profile, settings, gate, command)
     return assemble(exam, features, screened, judged, made, bundle.reliability)
 
@@ -94,12 +94,12 @@ def weave_contexts(diagnosed: Diagnosed, settings: Settings) -> Woven:
     return Woven(diagnosed, tuple(contexts), Keyframes(diagnosed.candidates))
 
 
-def judge_contexts(woven: Woven, settings: Settings) -> Judged:
+def judge_contexts(woven: Woven, settings: Settings, ranker: Ranker | None = None) -> Judged:
     """Fuse the evidence of every context; our own rules come before and after it."""
     candidates, normal = woven.diagnosed.candidates, woven.diagnosed.taxonomy.normal
     distributions = adapt(woven.diagnosed.distributions, candidates.score, normal, settings.prior)
     judgments = converge(woven.contexts, distributions, normal, settings.converger)
-    return Judged(woven, distributions, tuple(drop_rivals(judgments, woven.keyframes.seconds, settings.rivals)))
+    return rank_contexts(Judged(woven, distributions, tuple(judgments)), ranker, settings.ranking)
 
 
 def provenance(

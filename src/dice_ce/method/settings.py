@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 
 from dice_ce.method.beyond.prior import PriorSettings
-from dice_ce.method.beyond.rivals import RivalSettings
+from dice_ce.method.beyond.ranking import RankingSettings
 from dice_ce.method.converger import ConvergerSettings
 from dice_ce.method.selector import SelectorSettings
 from dice_ce.method.weaver import WeaverSettings
@@ -19,4 +19,4 @@ class Settings:
     weaver: WeaverSettings = field(default_factory=WeaverSettings)
     prior: PriorSettings = field(default_factory=PriorSettings)
     converger: ConvergerSettings = field(default_factory=ConvergerSettings)
-    rivals: RivalSettings = field(default_factory=RivalSettings)
+    ranking: RankingSettings = field(default_factory=RankingSettings)

@@ -12,7 +12,7 @@ import numpy as np
 from dice_ce.benchmark.consistency import SHORT_SWITCH, THRESHOLDS, switch_distribution
 from dice_ce.benchmark.evaluation import Evaluation
 from dice_ce.benchmark.plots.style import Look, compared, is_ours, method_looks, weight
-from dice_ce.benchmark.run import Outcome, Results
+from dice_ce.benchmark.run import BUDGETS, Outcome, Results
 from dice_ce.benchmark.significance import Estimate
 from dice_ce.plotting import INK, SOFT, paler, plot
 
@@ -50,6 +50,28 @@ def draw_figures(results: Results, target: Path) -> None:
         panels[0].set_yticks(range(len(outcomes)), [outcome.row.name for outcome in outcomes])
         panels[0].set_ylim(len(outcomes) - 0.5, -0.5)
         _embolden(panels[0], outcomes)
+
+
+def draw_curves(results: Results, target: Path) -> None:
+    """Draw detection rate and sensitivity against the number of items shown."""
+    outcomes = [outcome for outcome in results.outcomes if outcome.row.key in results.curves]
+    outcomes = [outcome for outcome in outcomes if outcome.row.group != "ablation"]
+    with plot(target, "What is found, by the number of items shown", 11.0, 4.6) as figure:
+        for axes, key in zip(figure.subplots(1, 2, sharey=True), ("ldr", "sensitivity"), strict=True):
+            for outcome, look in zip(outcomes, method_looks(outcomes), strict=True):
+                curve = results.curves[outcome.row.key]
+                values = [100 * one.figures[key].value for one in curve.values()]
+                width = 2.4 if is_ours(outcome.row) else 1.2
+                axes.plot(
+                    list(curve), values, color=look.colour, marker=look.mark, linewidth=width, label=outcome.row.name
+                )
+            axes.set_title(SUMMARY[key][0], fontweight="bold")
+            axes.set(xlabel="items shown per exam, at most", xscale="log", ylim=(0, 100))
+            axes.set_xticks(BUDGETS, [str(budget) for budget in BUDGETS])
+            axes.minorticks_off()
+            axes.grid(axis="y")
+        figure.axes[0].set_ylabel("% of findings")
+        figure.axes[0].legend(fontsize=9, loc="upper left")
 
 
 def _draw_bars(axes: Axes, outcomes: Sequence[Outcome], key: str) -> None:

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import math
 from collections import Counter
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
@@ -12,6 +14,7 @@ import numpy.typing as npt
 from dice_ce.errors import InputError, require
 from dice_ce.lab.training.samples import Samples
 from dice_ce.method.selector import Head
+from dice_ce.types import Floats
 
 if TYPE_CHECKING:
     import torch
@@ -23,10 +26,11 @@ SMALLEST_SHARE = 0.003
 
 @dataclass(frozen=True)
 class HeadConfig:
-    """How a head is trained."""
+    """How a head is trained. There is no early stop: an odd validation case once kept a head that knew nothing."""
 
     hidden: int = 256
-    learning_rate: float = 3e-4
+    learning_rate: float = 6e-4
+    """The largest of a rising and falling course."""
     weight_decay: float = 0.3
     dropout: float = 0.5
     """Both are strong, because what is learnt has to carry over to other patients."""
@@ -35,19 +39,12 @@ class HeadConfig:
     prior_removed: float = 0.5
     """Share of the labels' frequencies that is taken out of the diagnoser's logits."""
     batch: int = 256
-    epochs: int = 40
-    patience: int = 6
-    """Epochs without a better validation loss after which training stops."""
+    epochs: int = 8
+    fewest_steps: int = 300
+    """Few frames are gone through more often, until there were so many steps."""
+    members: int = 2
+    """Heads whose logits are averaged, each from a seed of its own; together they are one wider head."""
     seed: int = 0
-
-
-@dataclass(frozen=True)
-class Epoch:
-    """One line of the training log."""
-
-    epoch: int
-    training_loss: float
-    validation_loss: float
 
 
 @dataclass(frozen=True, eq=False)
@@ -55,9 +52,8 @@ class Trained:
     """A head, and how it came about."""
 
     head: Head
-    log: tuple[Epoch, ...]
-    best: int
-    """Epoch whose weights were kept."""
+    log: tuple[float, ...]
+    """Training loss of every epoch, averaged over the members."""
 
 
 def balanced_weights(samples: Samples) -> npt.NDArray[np.float32]:
@@ -76,44 +72,49 @@ def balanced_weights(samples: Samples) -> npt.NDArray[np.float32]:
     return np.asarray(weight / weight.mean(), np.float32)
 
 
-def train_selector(train: Samples, validation: Samples, config: HeadConfig = HeadConfig()) -> Trained:  # noqa: B008
+def train_selector(samples: Samples, config: HeadConfig = HeadConfig()) -> Trained:  # noqa: B008  frozen
     """Learn what is abnormal: binary cross-entropy with the classes in balance (paper, section 4.2)."""
-    for name, part in (("training", train), ("validation", validation)):
-        if part.abnormal.all() or not part.abnormal.any():
-            kind = "lesion" if not part.abnormal.any() else "normal"
-            raise InputError(f"the {name} frames show no {kind} at all: the Selector needs both; add {kind} frames")
-    weight = balanced_weights(train)
-    weight[train.abnormal] *= weight[~train.abnormal].sum() / weight[train.abnormal].sum()
-    return _fit(train, validation, train.abnormal[:, None], validation.abnormal[:, None], weight, config)
+    if samples.abnormal.all() or not samples.abnormal.any():
+        kind = "lesion" if not samples.abnormal.any() else "normal"
+        raise InputError(f"the training frames show no {kind} at all: the Selector needs both; add {kind} frames")
+    weight = balanced_weights(samples)
+    weight[samples.abnormal] *= weight[~samples.abnormal].sum() / weight[samples.abnormal].sum()
+    return _fit(samples, samples.abnormal[:, None], weight, config)
 
 
-def train_diagnoser(train: Samples, validation: Samples, config: HeadConfig = HeadConfig()) -> Trained:  # noqa: B008
+def train_diagnoser(samples: Samples, config: HeadConfig = HeadConfig()) -> Trained:  # noqa: B008  frozen
     """Learn the labels; a frame with several shares its mass between them. Frames of no label are left out."""
-    train, validation = train.labelled(), validation.labelled()
-    if train.labels.any(axis=0).sum() < 2:
+    samples = samples.labelled()
+    if samples.labels.any(axis=0).sum() < 2:
         raise InputError("the training frames have one label only: the diagnoser needs two or more; add other frames")
-    weight = balanced_weights(train)
-    trained = _fit(train, validation, train.labels, validation.labels, weight, config)
+    weight = balanced_weights(samples)
+    trained = _fit(samples, samples.labels, weight, config)
     # Rare labels stay rare in what was learnt; whoever reads an exam wants them found all the same.
-    share = (train.labels * weight[:, None]).sum(axis=0) / weight.sum()
+    share = (samples.labels * weight[:, None]).sum(axis=0) / weight.sum()
     rarity = np.where(share > 0, np.log(share + SMALLEST_SHARE), 0.0)
     bias = trained.head.bias2 - config.prior_removed * rarity
-    return replace(trained, head=replace(trained.head, bias2=np.asarray(bias, np.float16).astype(np.float32)))
+    return replace(trained, head=replace(trained.head, bias2=as_stored(bias)))
 
 
 def _fit(
-    train: Samples,
-    validation: Samples,
-    train_targets: npt.NDArray[np.bool_],
-    validation_targets: npt.NDArray[np.bool_],
+    samples: Samples, targets: npt.NDArray[np.bool_], weight: npt.NDArray[np.float32], config: HeadConfig
+) -> Trained:
+    members = [_fit_member(samples, targets, weight, config, member) for member in range(config.members)]
+    log = np.mean([losses for _, losses in members], axis=0)
+    return Trained(merged([head for head, _ in members]), tuple(round(float(loss), 5) for loss in log))
+
+
+def _fit_member(
+    samples: Samples,
+    targets: npt.NDArray[np.bool_],
     weight: npt.NDArray[np.float32],
     config: HeadConfig,
-) -> Trained:
+    member: int,
+) -> tuple[Head, list[float]]:
     torch: Any = require("torch", extra="train", purpose="training")
-    torch.manual_seed(config.seed)
-    x, y = _tensors(torch, train.vectors, train_targets)
-    vx, vy = _tensors(torch, validation.vectors, validation_targets)
-    w, vw = torch.from_numpy(weight), torch.from_numpy(balanced_weights(validation))
+    torch.manual_seed(config.seed * 1000 + member)
+    x, y = _tensors(torch, samples.vectors, targets)
+    w = torch.from_numpy(weight)
     network = torch.nn.Sequential(
         torch.nn.LayerNorm(x.shape[1]),
         torch.nn.Linear(x.shape[1], config.hidden),
@@ -122,27 +123,36 @@ def _fit(
         torch.nn.Linear(config.hidden, y.shape[1]),
     )
     optimiser = torch.optim.AdamW(network.parameters(), lr=config.learning_rate, weight_decay=config.weight_decay)
-    log: list[Epoch] = []
-    best: tuple[float, int, Head] | None = None
-    for epoch in range(config.epochs):
-        network.train()
+    per_epoch = math.ceil(len(x) / config.batch)
+    epochs = max(config.epochs, math.ceil(config.fewest_steps / per_epoch))
+    course = torch.optim.lr_scheduler.OneCycleLR(optimiser, config.learning_rate, total_steps=epochs * per_epoch)
+    log = []
+    for _ in range(epochs):
         total = 0.0
         for rows in torch.randperm(len(x)).split(config.batch):
             loss = _loss(torch, network(x[rows].float()), y[rows], w[rows], config.label_smoothing)
             optimiser.zero_grad()
             loss.backward()
             optimiser.step()
+            course.step()
             total += float(loss.detach()) * len(rows)
-        network.eval()
-        with torch.no_grad():
-            held_out = float(_loss(torch, network(vx.float()), vy, vw, 0.0))
-        log.append(Epoch(epoch, round(total / len(x), 5), round(held_out, 5)))
-        if best is None or held_out < best[0]:
-            best = (held_out, epoch, _head(network))
-        elif epoch - best[1] >= config.patience:
-            break
-    assert best is not None
-    return Trained(best[2], tuple(log), best[1])
+        log.append(total / len(x))
+    return _head(network), log
+
+
+def merged(heads: Sequence[Head]) -> Head:
+    """Put heads side by side into one that gives their mean logits, at the cost of a single wider one."""
+    first = np.concatenate([head.scale[:, None] * head.weight1 for head in heads], axis=1)
+    bias = np.concatenate([head.bias1 + head.shift @ head.weight1 for head in heads])
+    second = np.concatenate([head.weight2 for head in heads]) / len(heads)
+    plain = np.ones_like(heads[0].scale)
+    parts = (plain, np.zeros_like(plain), first, bias, second, np.mean([head.bias2 for head in heads], axis=0))
+    return Head(*(as_stored(part) for part in parts))
+
+
+def as_stored(values: npt.NDArray[np.floating]) -> Floats:
+    """Round weights as a bundle stores them, so that what is calibrated is what will run."""
+    return np.ascontiguousarray(values).astype(np.float16).astype(np.float32)
 
 
 def _tensors(
@@ -164,7 +174,6 @@ def _loss(torch: Any, logits: Any, targets: Any, weight: Any, smoothing: float) 
 
 
 def _head(network: Any) -> Head:
-    """Copy the weights, rounded as they will be stored, so that what is calibrated later is what will run."""
     norm, first, _, _, second = network
     parts = (norm.weight, norm.bias, first.weight.T, first.bias, second.weight.T, second.bias)
-    return Head(*(np.ascontiguousarray(part.detach().numpy()).astype(np.float16).astype(np.float32) for part in parts))
+    return Head(*(part.detach().numpy() for part in parts))

@@ -1,4 +1,8 @@
-"""`dice-ce train`: from data to a bundle, in the order of the paper: features, Selector, diagnoser, calibration."""
+"""`dice-ce train`: from data to a bundle, in the order of the paper: features, Selector, diagnoser, calibration.
+
+The heads that ship learn from all cases. Thresholds, temperature, reliabilities and figures come from heads of held-out
+folds, see `folds`.
+"""
 
 from __future__ import annotations
 
@@ -20,28 +24,33 @@ from dice_ce.benchmark.frames import (
     selector_figures,
 )
 from dice_ce.benchmark.significance import Estimate
-from dice_ce.datasets.splits import SPLITS
-from dice_ce.errors import InputError
+from dice_ce.benchmark.within import WithinFigures
+from dice_ce.datasets.folder import Dataset
+from dice_ce.datasets.splits import fold_name
+from dice_ce.errors import InputError, UsageError
 from dice_ce.features.encoder import Encoder, OnnxEncoder
 from dice_ce.files import cache_root
 from dice_ce.lab.training.augment import Augmentation, augment
-from dice_ce.lab.training.calibration import TAU_S, best_temperature, calibrated_selector
+from dice_ce.lab.training.calibration import TAU_S, Calibration
 from dice_ce.lab.training.card import Curves, attachments, write_card
-from dice_ce.lab.training.data import TrainingData, gather
-from dice_ce.lab.training.heads import HeadConfig, balanced_weights, train_diagnoser, train_selector
+from dice_ce.lab.training.data import TEST, TrainingData, gather
+from dice_ce.lab.training.folds import HeldOut, hold_out
+from dice_ce.lab.training.heads import HeadConfig, train_diagnoser, train_selector
 from dice_ce.lab.training.samples import NEAR, Samples, samples_of_exams, samples_of_images
 from dice_ce.lab.training.simulated import SOURCE as SIMULATED
 from dice_ce.method.bundle import DEFAULT_PROFILE, Bundle, Profile, check_encoder, load_bundle, save_bundle
 from dice_ce.method.diagnoser import NetworkDiagnoser, softmax
 from dice_ce.method.reliability import Reliability
-from dice_ce.method.selector import Head, SelectorSettings, score_vectors
+from dice_ce.method.selector import Head, SelectorSettings
 from dice_ce.method.settings import Settings
 from dice_ce.progress import Watch
 from dice_ce.taxonomy import Taxonomy
-from dice_ce.types import Image
+from dice_ce.types import Floats, Image
 
 DARK = 8
 """Brightness up to which a pixel may lie outside the field of view."""
+HELD_OUT = "held-out"
+UNTUNED = {DEFAULT_PROFILE: Profile(Settings(SelectorSettings(TAU_S)), "not tuned")}
 
 
 @dataclass(frozen=True)
@@ -61,8 +70,10 @@ class TrainConfig:
 
 @dataclass(frozen=True, eq=False)
 class Figures:
-    """How well a bundle judges single frames of one split."""
+    """How well networks judge single frames of cases that they never saw."""
 
+    within: dict[str, WithinFigures]
+    """Inside patients, by source: what counts."""
     selector: dict[str, SelectorFigures]
     """By source, all real frames first."""
     balanced: dict[str, Estimate]
@@ -76,14 +87,18 @@ def train(
     *,
     name: str,
     encoder: Encoder,
+    fold_encoders: Sequence[Encoder] = (),
+    folds_out: Path | None = None,
     notes: str = "",
     taxonomy: Taxonomy = Taxonomy(),  # noqa: B008  frozen
     config: TrainConfig = TrainConfig(),  # noqa: B008  frozen
     watch: Watch,
 ) -> tuple[Bundle, dict[str, Figures]]:
-    """Train Selector and diagnoser, calibrate them on validation cases, report on test cases, write a bundle.
+    """Train Selector and diagnoser on all cases but the test ones, calibrate them on held-out folds, write a bundle.
 
-    `notes` go into the card: what the data is, its licences, what to beware of.
+    If the encoder learnt from the same cases, `fold_encoders` are those that learnt without each fold. `folds_out` is
+    where the bundles of the folds go, for whole exams of these cases. `notes` go into the card: what the data is, its
+    licences, what to beware of.
     """
     check_encoder(encoder)
     if config.diagnoser == "network":
@@ -91,43 +106,85 @@ def train(
 
         check_trainable(encoder)
     data = gather(paths, taxonomy.labels)
-    data.check_splits("train", "validation")
-    if config.diagnoser == "network":
-        _ = data.exams  # refuses one name for two exams before anything is encoded, not hours later
-    parts = {split: samples_of_split(data, split, encoder, taxonomy, config, watch) for split in SPLITS}
-    for split in ("train", "validation"):
-        if not len(parts[split]):
-            raise InputError(f"no frame of the split '{split}' can be used; training needs train and validation cases")
-    learned = train_selector(parts["train"], parts["validation"], config.head)
-    selector = calibrate_selector(learned.head, parts["validation"])
-    told = train_diagnoser(parts["train"], parts["validation"], config.head)
+    if fold_encoders and len(fold_encoders) != data.folds:
+        raise UsageError(f"--fold-encoders: {len(fold_encoders)} encoders for {data.folds} folds; train one for each")
+    _ = data.exams  # refuses one name for two exams before anything is encoded, not hours later
+
+    def samples_of(fold: int) -> tuple[Samples, npt.NDArray[np.int64]]:
+        seen = samples_of_cases(data, fold_encoders[fold] if fold_encoders else encoder, taxonomy, config, watch)
+        return seen, fold_of(seen, data)
+
+    held_out = hold_out(samples_of, data.folds, config.head)
+    if folds_out:
+        save_fold_bundles(folds_out, held_out, fold_encoders or [encoder] * data.folds, taxonomy)
+    samples = samples_of_cases(data, encoder, taxonomy, config, watch)
+    known = samples[fold_of(samples, data) >= 0]
+    learned, told = train_selector(known, config.head), train_diagnoser(known, config.head)
+    calibration, temperature = held_out.calibration(), held_out.temperature()
     second = None
+    judged = held_out
     if config.diagnoser == "network":
-        second = _second_network(data, parts["train"], encoder, taxonomy, config, out, watch)
-    held_out = {split: samples for split, samples in parts.items() if split != "train" and len(samples)}
-    logits = {split: _logits(samples, told.head, second, data) for split, samples in held_out.items()}
-    known = parts["validation"].labelled()
-    temperature = best_temperature(logits["validation"], known.labels, balanced_weights(known))
-    figures = {
-        split: measure_figures(samples, selector, softmax(logits[split], temperature))
-        for split, samples in held_out.items()
-    }
-    reliability = real_reliability(known, logits["validation"], taxonomy)
+        # Fine-tuning takes hours, so there is one network, and one fold that it is calibrated on.
+        second = _second_network(data, known[fold_of(known, data) > 0], encoder, taxonomy, config, out, watch)
+        judged = held_out[(held_out.fold == 0) & held_out.samples.labels.any(axis=1)]
+        judged = HeldOut(
+            judged.samples, judged.fold, judged.suspicion, _network_logits(judged.samples, second, data), judged.heads
+        )
+        temperature = judged.temperature()
+    figures = {HELD_OUT: measure_figures(judged, calibration, temperature, taxonomy)}
+    tested = samples[fold_of(samples, data) < 0].once()
+    if len(tested):
+        figures[TEST] = _test_figures(tested, learned.head, told.head, second, data, calibration, temperature, taxonomy)
+    reliability = real_reliability(judged, taxonomy)
     curves = Curves(learned, told)
     save_bundle(
         out,
         name=name,
         taxonomy=taxonomy,
         encoder=encoder,
-        selector=selector,
+        selector=calibration.of(learned.head),
         diagnoser=second or told.head,
         temperature=temperature,
-        profiles={DEFAULT_PROFILE: Profile(Settings(SelectorSettings(TAU_S)), "not tuned")},
-        card=write_card(name, notes, encoder, taxonomy, data, parts, figures, reliability, curves, config.near),
+        profiles=UNTUNED,
+        card=write_card(name, notes, encoder, taxonomy, data, samples.once(), figures, reliability, config.near),
         reliability=reliability,
         attachments=attachments(curves),
     )
     return load_bundle(out), figures
+
+
+def save_fold_bundles(folder: Path, held_out: HeldOut, encoders: Sequence[Encoder], taxonomy: Taxonomy) -> None:
+    """Write a bundle for every fold: what may judge whole exams of its cases. Calibrated on the other folds."""
+    for fold, (heads, encoder) in enumerate(zip(held_out.heads, encoders, strict=True)):
+        others = held_out.without(fold)
+        save_bundle(
+            folder / fold_name(fold),
+            name=fold_name(fold),
+            taxonomy=taxonomy,
+            encoder=encoder,
+            selector=others.calibration().of(heads.selector),
+            diagnoser=heads.diagnoser,
+            temperature=others.temperature(),
+            profiles=UNTUNED,
+            card=f"# Model card: `{fold_name(fold)}`\n\nFor cross-validation: knows no case of this fold.\n",
+        )
+
+
+def _test_figures(
+    tested: Samples,
+    selector: Head,
+    diagnoser: Head,
+    second: OnnxEncoder | None,
+    data: TrainingData,
+    calibration: Calibration,
+    temperature: float,
+    taxonomy: Taxonomy,
+) -> Figures:
+    if second is not None:
+        tested = tested.labelled()
+    logits = diagnoser(tested.vectors) if second is None else _network_logits(tested, second, data)
+    asked = HeldOut(tested, np.full(len(tested), -1), selector(tested.vectors)[:, 0], logits, ())
+    return measure_figures(asked, calibration, temperature, taxonomy)
 
 
 def _second_network(
@@ -149,39 +206,39 @@ def _second_network(
     return train_second_network(samples.once(), data.exams, encoder, taxonomy, work, recipe=recipe, progress=bar)
 
 
-def _logits(samples: Samples, head: Head, second: OnnxEncoder | None, data: TrainingData) -> npt.NDArray[np.float32]:
-    """Return the diagnoser's logits of the samples that have a label."""
-    known = samples.labelled()
-    if second is None:
-        return head(known.vectors)
+def _network_logits(samples: Samples, network: OnnxEncoder, data: TrainingData) -> Floats:
     from dice_ce.lab.training.second import images_of
 
-    return NetworkDiagnoser(second).logits(images_of(known, data.exams, second))
+    return NetworkDiagnoser(network).logits(images_of(samples, data.exams, network))
 
 
-def samples_of_split(
-    data: TrainingData,
-    split: str,
-    encoder: Encoder,
-    taxonomy: Taxonomy,
-    config: TrainConfig,
-    watch: Watch,
+def fold_of(samples: Samples, data: TrainingData) -> npt.NDArray[np.int64]:
+    """Return the fold of every sample; -1 for test cases."""
+    return np.array([data.fold.get(str(case), -1) for case in samples.case], np.int64)
+
+
+def samples_of_cases(
+    data: TrainingData, encoder: Encoder, taxonomy: Taxonomy, config: TrainConfig, watch: Watch
 ) -> Samples:
-    """Encode one split; training images also in augmented views."""
+    """Encode all cases; images to learn from also in augmented views."""
     parts = [samples_of_images((), encoder, taxonomy)]
-    images = data.frames[split]
-    if images:
-        parts.append(samples_of_images(images, encoder, taxonomy, progress=watch(f"encoding {split} frames")))
-    for view in range(config.views if split == "train" and images else 0):
+    if data.frames:
+        parts.append(samples_of_images(data.frames, encoder, taxonomy, progress=watch("encoding frames")))
+    learnt_from = [frame for frame in data.frames if frame.split != TEST]
+    for view in range(config.views if learnt_from else 0):
         bar = watch(f"encoding view {view + 1} of {config.views}")
         parts.append(
-            samples_of_images(images, encoder, taxonomy, change=other_view, variant=f"view {view}", progress=bar)
+            samples_of_images(learnt_from, encoder, taxonomy, change=other_view, variant=f"view {view}", progress=bar)
         )
-    for dataset in data.datasets:
-        if any(row.split == split for row in dataset.exams):
-            bar = watch(f"exams of {split}", "exams")
-            parts.append(samples_of_exams(dataset.of(split), encoder, taxonomy, near=config.near, progress=bar))
-    return Samples.join(parts)
+    parts += [_exam_samples(dataset, encoder, taxonomy, config, watch) for dataset in data.datasets]
+    samples = Samples.join(parts)
+    if not len(samples):
+        raise InputError("no frame can be used; training needs labelled frames or exams with findings")
+    return samples
+
+
+def _exam_samples(dataset: Dataset, encoder: Encoder, taxonomy: Taxonomy, config: TrainConfig, watch: Watch) -> Samples:
+    return samples_of_exams(dataset, encoder, taxonomy, near=config.near, progress=watch("exams", "exams"))
 
 
 def other_view(image: Image, chance: np.random.Generator) -> Image:
@@ -190,21 +247,19 @@ def other_view(image: Image, chance: np.random.Generator) -> Image:
     return augment(image, window, len(image), chance, Augmentation())
 
 
-def calibrate_selector(head: Head, validation: Samples) -> Head:
-    """Shift and scale the Selector so that a score of 0.5 reaches the wanted recall on validation frames."""
-    logits = head(validation.vectors)[:, 0]
-    return calibrated_selector(head, logits, validation.abnormal, balanced_weights(validation), validation.case)
-
-
-def measure_figures(samples: Samples, selector: Head, distributions: npt.NDArray[np.float32]) -> Figures:
-    """Report on frames that nothing was trained on, source by source; distributions are of the labelled ones.
+def measure_figures(judged: HeldOut, calibration: Calibration, temperature: float, taxonomy: Taxonomy) -> Figures:
+    """Report on frames that nothing was trained on, source by source.
 
     Where there are real frames, simulated ones count for nothing but their own row.
     """
-    score, known = score_vectors(samples.vectors, selector), samples.labelled()
+    samples = judged.samples
+    score = calibration.scores(judged.suspicion)
+    labelled = np.asarray(samples.labels.any(axis=1))
+    known, distributions = samples[labelled], softmax(judged.logits[labelled], temperature)
     said = distributions.argmax(axis=1)
     real = known.source != SIMULATED if (known.source != SIMULATED).any() else np.ones(len(known), np.bool_)
     return Figures(
+        judged.within(taxonomy),
         {
             source: selector_figures(score[rows], samples.abnormal[rows], samples.case[rows], TAU_S)
             for source, rows in _by_source(samples).items()
@@ -218,11 +273,11 @@ def measure_figures(samples: Samples, selector: Head, distributions: npt.NDArray
     )
 
 
-def real_reliability(known: Samples, scores: npt.NDArray[np.float32], taxonomy: Taxonomy) -> dict[str, Reliability]:
+def real_reliability(judged: HeldOut, taxonomy: Taxonomy) -> dict[str, Reliability]:
     """Tell how well each label is recognised, on real frames only: simulated ones show nothing of patients."""
-    real = known.source != SIMULATED
-    said = scores[real].argmax(axis=1)
-    return measure_reliability(said, known.labels[real], known.case[real], taxonomy.labels)
+    rows = np.asarray(judged.samples.labels.any(axis=1) & (judged.samples.source != SIMULATED))
+    known, said = judged.samples[rows], judged.logits[rows].argmax(axis=1)
+    return measure_reliability(said, known.labels, known.case, taxonomy.labels)
 
 
 def _by_source(samples: Samples) -> dict[str, npt.NDArray[np.bool_]]:

@@ -9,6 +9,7 @@ from typing import Self
 import numpy as np
 import numpy.typing as npt
 
+from dice_ce.benchmark.within import number_events
 from dice_ce.datasets.folder import Dataset
 from dice_ce.datasets.tables import Annotation, LabelledFrame
 from dice_ce.errors import InputError
@@ -45,6 +46,8 @@ class Samples:
     """Path of a single image; ordinal of an exam's frame."""
     exam: npt.NDArray[np.str_]
     """Empty for images."""
+    event: npt.NDArray[np.str_]
+    """Which lesion event an image belongs to; empty if that is not known."""
     stretched: npt.NDArray[np.int64]
     """Findings that this frame stands for although it is not near them: there is no nearer one."""
 
@@ -110,6 +113,11 @@ def samples_of_images(
         np.array([frame.source for frame in frames], np.str_),
         np.array([str(frame.path) for frame in frames], np.str_),
         np.full(len(frames), "", np.str_),
+        number_events(
+            [frame.case for frame in frames],
+            [frame.number for frame in frames],
+            [[label for label in frame.labels if label != taxonomy.labels[taxonomy.normal]] for frame in frames],
+        ),
         np.zeros(len(frames), np.int64),
     )
 
@@ -140,6 +148,7 @@ def samples_of_exams(
                 np.full(len(rows), EXAMS),
                 features.frames.index[rows].astype(np.str_),
                 np.full(len(rows), row.exam_id),
+                np.full(len(rows), "", np.str_),
                 stretched,
             )
         )

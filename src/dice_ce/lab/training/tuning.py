@@ -1,8 +1,9 @@
-"""Choosing settings on validation exams; every method of the benchmark gets the same number of trials."""
+"""Choosing settings on exams whose patients the networks never saw; every method gets the same number of trials."""
 
 from __future__ import annotations
 
 import json
+from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import reduce
@@ -15,10 +16,14 @@ import numpy as np
 from dice_ce.benchmark.match import Selections, Targets
 from dice_ce.benchmark.methods import METHODS, Method, ReadyExam, Values, prepare
 from dice_ce.benchmark.metrics import RATIOS, Counts, count_exam
+from dice_ce.benchmark.networks import Networks
 from dice_ce.csvfile import table_text
 from dice_ce.datasets.folder import Dataset
 from dice_ce.datasets.tables import Annotation
+from dice_ce.errors import InputError
 from dice_ce.files import write_atomically
+from dice_ce.lab.training.ranking import contexts_of, fit_ranker, with_rankers
+from dice_ce.method.beyond.ranking import Ranker
 from dice_ce.method.bundle import Bundle, Profile
 from dice_ce.method.selector import SelectorSettings
 from dice_ce.method.settings import Settings
@@ -38,17 +43,21 @@ LONG, SHORT = 64.0, 8.0
 DECIDES_CONTEXTS = declarations(SelectorSettings).keys() | declarations(WeaverSettings).keys()
 
 
+Owner = tuple[int, str]
+"""Place of the dataset, and patient."""
+
+
 @dataclass(frozen=True)
 class Trial:
-    """One try: what was set, and what came out on validation exams."""
+    """One try: what was set, and what came out on exams whose patients the networks never saw."""
 
     settings: Values
     ldr: float
     sensitivity: float
     redundancy_window: float
     items: float
-    """Per exam, on average."""
-    by_patient: Mapping[str, Counts] = field(default_factory=dict, repr=False, compare=False, kw_only=True)
+    """Per exam, on average. All four are averages over the datasets, by their weights."""
+    by_patient: Mapping[Owner, Counts] = field(default_factory=dict, repr=False, compare=False, kw_only=True)
 
     @property
     def rank(self) -> tuple[bool, float, float]:
@@ -69,49 +78,104 @@ class Tuned:
 
     best: Trial
     trials: tuple[Trial, ...]
+    weights: tuple[float, ...] = (1.0,)
+    """Of the datasets."""
+
+
+@dataclass(frozen=True, eq=False)
+class Ground:
+    """Exams to tune on, ready, with what their reports say."""
+
+    exams: tuple[ReadyExam, ...]
+    annotations: Mapping[str, Annotation]
+    patients: Mapping[str, str]
+    """By exam."""
+    groups: Mapping[str, str]
+    """By exam: its fold, or its patient where there are no folds. A context score is fitted on the other groups."""
+    weight: float = 1.0
+    """Of its figures, when there are several datasets."""
+
+
+def join_grounds(grounds: Sequence[Ground]) -> Ground:
+    """Put datasets together, for fitting; names of exams must differ."""
+    exams = [exam for ground in grounds for exam in ground.exams]
+    if doubled := [name for name, count in Counter(exam.exam_id for exam in exams).items() if count > 1]:
+        raise InputError(f"the exam '{doubled[0]}' stands in two datasets; call one of them something else")
+    parts = ([getattr(ground, name) for ground in grounds] for name in ("annotations", "patients", "groups"))
+    annotations, patients, groups = (dict(item for part in several for item in part.items()) for several in parts)
+    return Ground(tuple(exams), annotations, patients, groups)
 
 
 class Scorer:
-    """Scores selections of the validation exams; the truth is prepared once."""
+    """Scores selections of the exams; the truth is prepared once."""
 
-    def __init__(
-        self,
-        exams: Sequence[ReadyExam],
-        annotations: Mapping[str, Annotation],
-        patients: Mapping[str, str] | None = None,
-    ) -> None:
-        self.exams = exams
-        self._patients = [(patients or {}).get(exam.exam_id, exam.exam_id) for exam in exams]
-        self._targets = [Targets.of(annotations[exam.exam_id].findings, exam.taxonomy) for exam in exams]
+    def __init__(self, grounds: Sequence[Ground]) -> None:
+        self.ground = join_grounds(grounds)
+        self.weights = tuple(ground.weight for ground in grounds)
+        self._exams = [
+            (
+                exam.exam_id,
+                (place, ground.patients[exam.exam_id]),
+                Targets.of(ground.annotations[exam.exam_id].findings, exam.taxonomy),
+                exam.taxonomy.normal,
+            )
+            for place, ground in enumerate(grounds)
+            for exam in ground.exams
+        ]
 
-    def trial(self, settings: Values, selections: Sequence[Selections]) -> Trial:
+    def run(self, method: Method, values: Values) -> Trial:
+        """Run a method on all exams and count what it found."""
+        exams = list(self.ground.exams)
+        if method.is_ours:
+            (settings,) = method.build({**values, **method.fixed})
+            if uses_ranker(settings):
+                exams = with_rankers(exams, self.ground.annotations, self.ground.groups, settings)
+        return self.trial(values, {exam.exam_id: method.run(exam, values) for exam in exams})
+
+    def trial(self, settings: Values, selections: Mapping[str, Selections]) -> Trial:
         """Count what some settings found."""
-        by_patient: dict[str, Counts] = {}
-        for patient, exam, targets, chosen in zip(self._patients, self.exams, self._targets, selections, strict=True):
-            by_patient[patient] = by_patient.get(patient, Counts()) + count_exam(targets, chosen, exam.taxonomy.normal)
-        return _trial(settings, by_patient)
+        by_patient: dict[Owner, Counts] = {}
+        for exam_id, owner, targets, normal in self._exams:
+            by_patient[owner] = by_patient.get(owner, Counts()) + count_exam(targets, selections[exam_id], normal)
+        return _trial(settings, by_patient, self.weights)
 
 
-def _trial(settings: Values, by_patient: Mapping[str, Counts]) -> Trial:
-    total = [reduce(add, by_patient.values(), Counts())]
-    values = {name: RATIOS[name].of(total) for name in ("ldr", "sensitivity", "redundancy_window", "frames")}
-    known = {name: 0.0 if np.isnan(value) else round(value, 6) for name, value in values.items()}
-    return Trial(
-        settings, known["ldr"], known["sensitivity"], known["redundancy_window"], known["frames"], by_patient=by_patient
+def uses_ranker(settings: Settings) -> bool:
+    """Whether the order of contexts matters for what is shown."""
+    ranking = settings.ranking
+    return ranking.tau_report > 0 or ranking.apart_seconds > 0 or ranking.most_items is not None
+
+
+def _trial(settings: Values, by_patient: Mapping[Owner, Counts], weights: Sequence[float]) -> Trial:
+    """Average the figures of the datasets by their weights; where one has no value, it has no say."""
+    names = ("ldr", "sensitivity", "redundancy_window", "frames")
+    found = []
+    for place in range(len(weights)):
+        total = [reduce(add, (own for owner, own in by_patient.items() if owner[0] == place), Counts())]
+        found.append([RATIOS[name].of(total) for name in names])
+    values, shares = np.array(found), np.array(weights)[:, None]
+    known = np.isfinite(values)
+    means = np.where(known, values, 0.0) * shares
+    ldr, sensitivity, redundancy, items = (
+        (means.sum(axis=0) / np.maximum((known * shares).sum(axis=0), 1e-12)).round(6).tolist()
     )
+    return Trial(settings, ldr, sensitivity, redundancy, items, by_patient=by_patient)
 
 
-def left_out(trials: Sequence[Trial], rank: Rank = lambda trial: trial.rank) -> Trial:
+def left_out(tuned: Tuned, rank: Rank = lambda trial: trial.rank) -> Trial:
     """Score every patient with what is best on all others: how well tuned settings do on a new patient.
 
     The best trial is the best by chance, too, so its own figures flatter it; these do not.
     """
-    found = {}
+    trials, found = tuned.trials, {}
     for patient in trials[0].by_patient:
-        others = [rank(_trial({}, {p: own for p, own in one.by_patient.items() if p != patient})) for one in trials]
+        others = [
+            rank(_trial({}, {p: own for p, own in one.by_patient.items() if p != patient}, tuned.weights))
+            for one in trials
+        ]
         best = max(range(len(trials)), key=lambda i: (others[i], -i))
         found[patient] = trials[best].by_patient[patient]
-    return _trial({}, found)
+    return _trial({}, found, tuned.weights)
 
 
 def tune_method(
@@ -129,11 +193,11 @@ def tune_method(
     for values in draw_settings(method, start, trials, np.random.default_rng(seed)):
         key = repr(sorted(values.items()))
         if key not in seen:
-            seen[key] = scorer.trial(values, [method.run(exam, values) for exam in scorer.exams])
+            seen[key] = scorer.run(method, values)
         tried.append(seen[key])
         if progress:
             progress(len(tried), trials)
-    return Tuned(max(tried, key=lambda trial: trial.rank), tuple(tried))
+    return Tuned(max(tried, key=lambda trial: trial.rank), tuple(tried), scorer.weights)
 
 
 def draw_settings(
@@ -150,16 +214,33 @@ def draw_settings(
         yield dict(values)
 
 
+def make_ground(dataset: Dataset, networks: Networks, weight: float, watch: Watch) -> Ground:
+    """Prepare the exams of a dataset."""
+    exams = [prepare(row, networks.of(row), progress=watch(f"preparing {row.exam_id}")) for row in dataset.exams]
+    patients = {row.exam_id: row.patient_id for row in dataset.exams}
+    groups = {row.exam_id: row.split for row in dataset.exams} if networks.folds else patients
+    return Ground(tuple(exams), dataset.annotations, patients, groups, weight)
+
+
 def tune_all(
-    dataset: Dataset, bundle: Bundle, profile: str, *, trials: int = TRIALS, seed: int = 0, watch: Watch
+    grounds: Sequence[Ground], bundle: Bundle, profile: str, *, trials: int = TRIALS, seed: int = 0, watch: Watch
 ) -> dict[str, Tuned]:
-    """Tune every method on the exams of one split, from the settings of a profile on."""
-    exams = [prepare(row, bundle, progress=watch(f"preparing {row.exam_id}")) for row in dataset.exams]
-    scorer = Scorer(exams, dataset.annotations, {row.exam_id: row.patient_id for row in dataset.exams})
+    """Tune every method, from the settings of a profile on."""
+    scorer = Scorer(grounds)
     start = values_of(bundle.settings(profile))
     return {
         key: tune_method(scorer, method, start, trials=trials, seed=seed, progress=watch(f"tuning {key}", "trials"))
         for key, method in METHODS.items()
+    }
+
+
+def fit_rankers(grounds: Sequence[Ground], settings: Settings) -> dict[str, Ranker | None]:
+    """Fit the context score on all exams under the name '', and for every group on the exams of the others."""
+    ground = join_grounds(grounds)
+    tables = {exam.exam_id: contexts_of(exam, ground.annotations[exam.exam_id], settings) for exam in ground.exams}
+    groups = ("", *sorted(set(ground.groups.values())))
+    return {
+        group: fit_ranker(table for name, table in tables.items() if ground.groups[name] != group) for group in groups
     }
 
 
@@ -171,7 +252,7 @@ def tuned_text(tuned: Mapping[str, Tuned], trials: int) -> str:
     ]
     for name, result in tuned.items():
         shown = ", ".join(f"{key}={value}" for key, value in result.best.settings.items())
-        new = left_out(result.trials)
+        new = left_out(result)
         figures = (f"{one.ldr:.3f}{one.sensitivity:>7.3f}{one.items:>7.1f}" for one in (result.best, new))
         lines.append(f"{name:<14}{next(figures):>20}   {next(figures):>30}  {shown}")
     return "\n".join(lines)
@@ -180,7 +261,7 @@ def tuned_text(tuned: Mapping[str, Tuned], trials: int) -> str:
 def trial_facts(tuned: Tuned) -> dict[str, Any]:
     """Tell the same to programs."""
     names = ("ldr", "sensitivity", "redundancy_window", "items")
-    figures = [{name: getattr(one, name) for name in names} for one in (tuned.best, left_out(tuned.trials))]
+    figures = [{name: getattr(one, name) for name in names} for one in (tuned.best, left_out(tuned))]
     return {"settings": tuned.best.settings, **figures[0], "new_patient": figures[1]}
 
 
@@ -201,20 +282,18 @@ PROFILES: Mapping[str, tuple[str, str, Rank]] = {
 """Profiles that tuning makes: of which method's trials, what it is for, and which trial is best."""
 
 
-def make_profiles(dataset: Dataset, tuned: Mapping[str, Tuned]) -> dict[str, Profile]:
-    """Choose the best trial for every profile, and say what was measured with it."""
-    return {
-        name: _profile(dataset, tuned[method].trials, about, rank) for name, (method, about, rank) in PROFILES.items()
-    }
+def make_profiles(where: str, tuned: Mapping[str, Tuned]) -> dict[str, Profile]:
+    """Choose the best trial for every profile, and say what was measured with it; `where` names the exams."""
+    return {name: _profile(where, tuned[method], about, rank) for name, (method, about, rank) in PROFILES.items()}
 
 
-def _profile(dataset: Dataset, trials: Sequence[Trial], about: str, rank: Rank) -> Profile:
-    best, new = max(trials, key=rank), left_out(trials, rank)
+def _profile(where: str, tuned: Tuned, about: str, rank: Rank) -> Profile:
+    best, new = max(tuned.trials, key=rank), left_out(tuned, rank)
     figures = (f"{one.ldr:.3f}, {one.sensitivity:.3f}, {one.items:.1f}" for one in (best, new))
     return Profile(
         with_values(Settings(), best.settings),
-        f"{about}; of {len(trials)} trials on {len(dataset.exams)} exams of '{dataset.folder.name}' (detection rate, "
-        f"sensitivity, items per exam: {next(figures)}; each patient with what is best on the others: {next(figures)})",
+        f"{about}; of {len(tuned.trials)} trials on {where} (detection rate, sensitivity, items per exam: "
+        f"{next(figures)}; each patient with what is best on the others: {next(figures)})",
     )
 
 

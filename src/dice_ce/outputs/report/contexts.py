@@ -15,7 +15,8 @@ MOST_SUPPORT, MOST_DISSENT = 12, 6
 MOST_DROPPED_IMAGES = 60
 STRIPS = {"support": "Supporting frames", "dissent": "Frames that disagree"}
 GROUPS = (
-    ("contradicted", "Contradicted", "Convincing, but another label at the same moment has more evidence."),
+    ("beside_likelier", "Beside a likelier one", "Convincing, but a likelier finding lies next to it."),
+    ("unlikely", "Unlikely to be reported", "Convincing by itself, but a report would hardly mention it."),
     ("low_confidence", "Too doubtful", "Not normal, but no label gathered enough evidence."),
     ("normal", "Normal", "Most of the evidence says normal."),
 )

@@ -26,12 +26,13 @@ TICKS = (10, 60, 300, 600, 1800, 3600, 7200, 14400, 43200, 86400)
 MOST_TICKS = 14
 SPANS = (
     ("kept", "Findings"),
-    ("contradicted", "Contradicted"),
+    ("beside_likelier", "Beside a likelier one"),
+    ("unlikely", "Unlikely to be reported"),
     ("low_confidence", "Too doubtful"),
     ("normal", "Normal"),
 )
-RARE = "contradicted"
-"""Gets a lane only if there is one."""
+RARE = ("beside_likelier", "unlikely")
+"""Get a lane only if there is one."""
 
 
 @dataclass(frozen=True)
@@ -61,7 +62,8 @@ def timeline_section(summary: Summary, material: Material) -> str:
     parts: list[str] = []
     names: list[tuple[float, str]] = []
     spans_top = TIP_HEIGHT + MARK_LANE * (max(lanes, default=0) + 1) + GAP / 2
-    spans = [span for span in SPANS if span[0] != RARE or any(item.verdict == RARE for item in summary.dropped)]
+    there = {item.verdict for item in summary.dropped}
+    spans = [span for span in SPANS if span[0] not in RARE or span[0] in there]
     for row, (verdict, name) in enumerate(spans):
         y = spans_top + SPAN_LANE * row
         names.append((y + SPAN_HEIGHT, name))
