@@ -3,8 +3,8 @@
     python tools/finetune_encoder.py --data FOLDER --out encoder.onnx            on all cases: what ships
     python tools/finetune_encoder.py --data FOLDER --out fold-0.onnx --fold 0    on all but those of one fold
 
-The encoders of the folds are for `dice-ce train --fold-encoders`, which judges the recipe on every case once. All of it is
-resumable: decoded images and the state of the training, at most a minute old, are kept in the work folder. Set
+The encoders of the folds are for `dice-ce train --fold-encoders`, which judges the recipe on every case once. All of
+it is resumable: decoded images and the state of the training, at most a minute old, are kept in the work folder. Set
 MALLOC_MMAP_MAX_=0 and MALLOC_TRIM_THRESHOLD_=100000000000 in the environment: glibc otherwise spends half of the time
 on giving memory back.
 """
