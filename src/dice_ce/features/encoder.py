@@ -76,7 +76,10 @@ def check_batch(batch: npt.NDArray[np.uint8], encoder: Encoder) -> None:
 
 @dataclass(frozen=True, eq=False)
 class OnnxEncoder:
-    """An encoder that is one ONNX file: uint8 [n, s, s, 3] in, float32 [n, d] out, preprocessing in the graph."""
+    """An encoder that is one ONNX file: uint8 [n, s, s, 3] in, float32 [n, d] out, preprocessing in the graph.
+
+    It may have a second output, the map [n, d, h, w] whose maximum over the image is the feature.
+    """
 
     name: str
     digest: str
@@ -120,15 +123,30 @@ class OnnxEncoder:
         check_batch(batch, self)
         if not len(batch):
             return np.empty((0, self.dim), np.float32)
-        try:
-            (features,) = self.session.run(None, {self.session.get_inputs()[0].name: batch})
-        except Exception as error:  # onnxruntime's exception classes share no base but Exception
-            reason = str(error).splitlines()[0]
-            raise EncoderError(f"{self.name}: the ONNX model does not run ({reason}); export it again") from error
+        features = self._run(batch, 0)
         if features.shape != (len(batch), self.dim):
             given, wanted = features.shape, (len(batch), self.dim)
             raise EncoderError(f"{self.name}: gives features of shape {given} instead of {wanted}; export it again")
         return np.asarray(features, np.float32)
+
+    @property
+    def has_map(self) -> bool:
+        """Whether it can tell what it saw where."""
+        return len(self.session.get_outputs()) > 1
+
+    def encode_map(self, batch: npt.NDArray[np.uint8]) -> npt.NDArray[np.float32]:
+        """Return what it saw in every part of the frames, [n, d, h, w]."""
+        check_batch(batch, self)
+        return np.asarray(self._run(batch, 1), np.float32)
+
+    def _run(self, batch: npt.NDArray[np.uint8], output: int) -> Any:
+        wanted = self.session.get_outputs()[output].name
+        try:
+            (values,) = self.session.run([wanted], {self.session.get_inputs()[0].name: batch})
+        except Exception as error:  # onnxruntime's exception classes share no base but Exception
+            reason = str(error).splitlines()[0]
+            raise EncoderError(f"{self.name}: the ONNX model does not run ({reason}); export it again") from error
+        return values
 
 
 def _load_model(content: bytes, path: str, threads: int) -> Any:
@@ -142,12 +160,13 @@ def _load_model(content: bytes, path: str, threads: int) -> Any:
 def _check_contract(session: Any, path: str) -> tuple[int, int]:
     """Read input size and dimension off the graph, or say what an encoder's graph must look like."""
     inputs, outputs = session.get_inputs(), session.get_outputs()
-    if len(inputs) == 1 and len(outputs) == 1:
+    if len(inputs) == 1 and 1 <= len(outputs) <= 2:
         frames, features = inputs[0], outputs[0]
         is_frames = frames.type == "tensor(uint8)" and len(frames.shape) == 4 and frames.shape[3] == 3
         is_square = is_frames and isinstance(frames.shape[1], int) and frames.shape[1] == frames.shape[2]
         is_features = features.type == "tensor(float)" and len(features.shape) == 2
-        if is_square and is_features and isinstance(features.shape[1], int):
+        is_map = all(one.type == "tensor(float)" and len(one.shape) == 4 for one in outputs[1:])
+        if is_square and is_features and is_map and isinstance(features.shape[1], int):
             return frames.shape[1], features.shape[1]
     raise EncoderError(
         f"{path}: not an encoder: expected one input uint8 [n, s, s, 3] and one output float32 [n, d], got "

@@ -21,6 +21,7 @@ from dice_ce.features.extraction import extract
 from dice_ce.features.gate import GateConfig
 from dice_ce.method.beyond.prior import adapt
 from dice_ce.method.beyond.ranking import Ranker, rank_contexts
+from dice_ce.method.beyond.where import locate_evidence
 from dice_ce.method.bundle import DEFAULT_PROFILE, Bundle, load_bundle
 from dice_ce.method.chain import Diagnosed, Judged, Woven
 from dice_ce.method.converger import converge
@@ -77,7 +78,8 @@ def summarize(
     diagnosed = diagnose(candidates, lambda frames: bundle.diagnoser(exam, frames), bundle.taxonomy)
     judged = judge_contexts(weave_contexts(diagnosed, settings), settings, bundle.ranker)
     made = provenance(exam, bundle, profile, settings, gate, command)
-    return assemble(exam, features, screened, judged, made, bundle.reliability)
+    marks = locate_evidence(exam, judged, bundle)
+    return assemble(exam, features, screened, judged, made, bundle.reliability, marks)
 
 
 def diagnose(candidates: Candidates, diagnoser: Callable[[Candidates], Floats], taxonomy: Taxonomy) -> Diagnosed:

@@ -57,6 +57,16 @@ class Frame:
 
 
 @dataclass(frozen=True)
+class Mark:
+    """A rectangle of the keyframe, in shares of its width and height."""
+
+    left: Share
+    top: Share
+    right: Share
+    bottom: Share
+
+
+@dataclass(frozen=True)
 class SummaryItem:
     """One context: a finding, or one that was dropped."""
 
@@ -84,6 +94,8 @@ class SummaryItem:
     """Share of every label in all frames together."""
     evidence: tuple[Share, ...]
     """Share of every label in the supporting frames."""
+    mark: Mark | None = None
+    """Where in the keyframe the evidence lies; None where the model cannot tell, and for what was dropped."""
 
 
 @dataclass(frozen=True)
@@ -221,10 +233,11 @@ def assemble(
     judged: Judged,
     provenance: Provenance,
     reliability: Mapping[str, Reliability] | None = None,
+    marks: Mapping[int, Mark] | None = None,
 ) -> Summary:
-    """Put the summary together, items in the order of their keyframes (eq. 12)."""
+    """Put the summary together, items in the order of their keyframes (eq. 12); marks are by frame."""
     items = sorted(
-        (_describe(judgment, judged, exam.source.names) for judgment in judged.judgments),
+        (_describe(judgment, judged, exam.source.names, marks or {}) for judgment in judged.judgments),
         key=lambda item: (item.keyframe.seconds, item.keyframe.frame, item.id),
     )
     verdicts = [item.verdict for item in items]
@@ -254,7 +267,9 @@ def assemble(
     )
 
 
-def _describe(judgment: Judgment, judged: Judged, names: Sequence[str] | None) -> SummaryItem:
+def _describe(
+    judgment: Judgment, judged: Judged, names: Sequence[str] | None, marks: Mapping[int, Mark]
+) -> SummaryItem:
     candidates, labels = judged.candidates, judged.taxonomy.labels
     rows = judgment.context.rows
 
@@ -267,6 +282,7 @@ def _describe(judgment: Judgment, judged: Judged, names: Sequence[str] | None) -
             file=printable(names[candidates.frames.index[row]]) if names else None,
         )
 
+    keyframe = frame(judged.keyframe(judgment))
     return SummaryItem(
         id=f"{judgment.context.coarse + 1}.{judgment.context.fine + 1}",
         label=labels[judgment.label],
@@ -278,13 +294,14 @@ def _describe(judgment: Judgment, judged: Judged, names: Sequence[str] | None) -
         margin=round(judgment.margin, DIGITS),
         provisional=labels[judgment.provisional],
         fell_back=judgment.fell_back,
-        keyframe=frame(judged.keyframe(judgment)),
+        keyframe=keyframe,
         first_seconds=round(float(candidates.seconds[rows[0]]), 3),
         last_seconds=round(float(candidates.seconds[rows[-1]]), 3),
         support=tuple(frame(row) for row in judgment.retained),
         dissent=tuple(frame(row) for row in judgment.dissent),
         evidence_before=tuple(round(float(x), DIGITS) for x in judgment.evidence_before),
         evidence=tuple(round(float(x), DIGITS) for x in judgment.evidence),
+        mark=marks.get(keyframe.frame) if judgment.verdict == "kept" else None,
     )
 
 

@@ -209,10 +209,22 @@ def export_network(network: Network, path: Path, *, name: str, logits: str | Non
     }
     if logits is not None:
         changed |= _append_head(model, network, logits)
+    else:
+        _append_map(model)
     _pack(model, changed)
     onnx.helper.set_model_props(model, {"dice_ce.name": name, "dice_ce.resize": "area"})
     onnx.checker.check_model(model)
     write_atomically(path, model.SerializeToString(deterministic=True))
+
+
+def _append_map(model: Any) -> None:
+    """Give out what is pooled, too, if the maximum is: it tells where the evidence lies."""
+    pooling = [node for node in model.graph.node if node.op_type == POOLS["max"]]
+    if len(pooling) == 1 and len(model.graph.output) == 1:
+        shape = ("n", model.graph.output[0].type.tensor_type.shape.dim[1].dim_value, "h", "w")
+        model.graph.output.append(
+            onnx.helper.make_tensor_value_info(pooling[0].input[0], onnx.TensorProto.FLOAT, shape)
+        )
 
 
 def _append_head(model: Any, network: Network, head: str) -> dict[str, Floats]:

@@ -1,0 +1,114 @@
+"""How often the mark of the evidence lies on the lesion: keyframe marks against Kvasir-Capsule's boxes.
+
+    python benchmarks/where.py DATA --folds FOLDS
+
+DATA holds labelled frames with boxes, FOLDS the bundles of held-out folds (`dice-ce train --folds-out`), so that every
+frame is judged by networks that never saw its patient. Counted are lesion frames with one box whose own label the
+diagnoser says, since a mark stands beside a finding. Chance is the share of the field of view that the boxes cover.
+"""
+
+from __future__ import annotations
+
+import argparse
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+
+from dice_ce.benchmark.significance import Estimate, interval, resample, resampled_quotients
+from dice_ce.datasets.pool import load_pool
+from dice_ce.datasets.splits import fold_cases, fold_name
+from dice_ce.datasets.tables import LabelledFrame
+from dice_ce.features.encoder import OnnxEncoder
+from dice_ce.features.images import read_images
+from dice_ce.method.beyond.where import evidence_map, mark_of
+from dice_ce.method.bundle import Bundle, load_bundle
+from dice_ce.method.diagnoser import HeadDiagnoser
+from dice_ce.progress import ProgressBar
+from dice_ce.table import Table
+from dice_ce.taxonomy import NORMAL
+from dice_ce.types import Image
+
+DARK = 8
+"""Brightness up to which a pixel may lie outside the field of view."""
+PER_CASE = 40
+"""Frames of one case and label at most, evenly spread: neighbours are nearly the same image."""
+
+
+@dataclass(frozen=True)
+class Hit:
+    """One frame."""
+
+    case: str
+    label: str
+    is_named: bool
+    is_marked: bool
+    is_inside: bool
+    """The middle of the mark lies in the box."""
+    chance: float
+
+
+def judge(frame: LabelledFrame, image: Image, bundle: Bundle) -> Hit:
+    """Mark one frame and compare."""
+    encoder, diagnoser = bundle.encoder, bundle.diagnoser
+    assert isinstance(encoder, OnnxEncoder)
+    assert isinstance(diagnoser, HeadDiagnoser)
+    (parts,) = encoder.encode_map(image[None])
+    said = int(diagnoser.diagnose(parts.max(axis=(1, 2))[None])[0].argmax())
+    wanted = bundle.taxonomy.index(frame.labels[0])
+    mark = mark_of(evidence_map(parts, diagnoser.head, wanted), 1, 1)
+    (box,) = frame.boxes
+    field = float((image.max(axis=2) > DARK).mean())
+    chance = (box.right - box.left) * (box.bottom - box.top) / max(field, 1e-6)
+    inside = False
+    if mark is not None:
+        x, y = (mark.left + mark.right) / 2, (mark.top + mark.bottom) / 2
+        inside = box.left <= x <= box.right and box.top <= y <= box.bottom
+    return Hit(frame.case, frame.labels[0], said == wanted, mark is not None, inside, min(1.0, chance))
+
+
+def spread(frames: list[LabelledFrame]) -> list[LabelledFrame]:
+    """Take a few frames of every case and label."""
+    groups: dict[tuple[str, str], list[LabelledFrame]] = {}
+    for frame in sorted(frames, key=lambda frame: (frame.case, frame.number or 0)):
+        groups.setdefault((frame.case, frame.labels[0]), []).append(frame)
+    return [of[i] for of in groups.values() for i in np.unique(np.linspace(0, len(of) - 1, PER_CASE).astype(int))]
+
+
+def row(name: str, hits: list[Hit]) -> tuple[str, ...]:
+    """One line: how many, and the shares with intervals over cases."""
+    cases = [hit.case for hit in hits]
+    inside = np.array([hit.is_inside for hit in hits], np.float64)
+    shares = resampled_quotients(resample(cases), inside, np.ones(len(hits)))
+    estimate = Estimate(float(inside.mean()), *interval(shares))
+    chance = np.mean([hit.chance for hit in hits])
+    return name, str(len(hits)), str(len(set(cases))), str(estimate), f"{chance:.2f}"
+
+
+def main() -> None:
+    """Judge all frames with a box, and print the table."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("data", type=Path)
+    parser.add_argument("--folds", type=Path, required=True)
+    options = parser.parse_args()
+    pool = load_pool(options.data).frames
+    folds = fold_cases([frame for frame in pool if frame.case])
+    boxed = [frame for frame in pool if frame.case and len(frame.boxes) == 1 and len(frame.labels) == 1]
+    chosen = spread([frame for frame in boxed if frame.labels[0] != NORMAL])
+    hits: list[Hit] = []
+    with ProgressBar("marking") as bar:
+        for fold in sorted({folds[frame.case] for frame in chosen}):
+            bundle = load_bundle(options.folds / fold_name(fold))
+            own = [frame for frame in chosen if folds[frame.case] == fold]
+            for i, image in read_images([frame.path for frame in own], bundle.encoder.input_size):
+                hits.append(judge(own[i], image, bundle))
+                bar(len(hits), len(chosen))
+    named = [hit for hit in hits if hit.is_named and hit.is_marked]
+    rows = [row("all, named right", named), row("all, whatever was said", [hit for hit in hits if hit.is_marked])]
+    labels = sorted({hit.label for hit in named})
+    rows += [row(label, [hit for hit in named if hit.label == label]) for label in labels]
+    print(Table.of(("frames", "n", "cases", "middle of the mark in the box", "chance"), rows).markdown())
+
+
+if __name__ == "__main__":
+    main()
