@@ -28,6 +28,7 @@ import numpy.typing as npt
 from dice_ce.errors import BundleError, UsageError
 from dice_ce.features.encoder import ENCODERS, Encoder, OnnxEncoder, load_encoder
 from dice_ce.files import DAMAGED_ARRAY, DAMAGED_ZIP, atomic_folder, is_same, write_atomically
+from dice_ce.method.beyond.familiar import Familiarity
 from dice_ce.method.beyond.ranking import Ranker
 from dice_ce.method.diagnoser import HeadDiagnoser, NetworkDiagnoser
 from dice_ce.method.reliability import Reliability
@@ -71,6 +72,8 @@ class Bundle:
     """Settings of the benchmark's other methods, tuned beside DiCE on the same exams and in as many trials."""
     ranker: Ranker | None = None
     """The context score, if one was fitted."""
+    familiarity: Familiarity | None = None
+    """What frames that were learnt from look like, if that is known."""
     reliability: Mapping[str, Reliability] = field(default_factory=dict)
     """How well labels are recognised on validation cases; empty where that was not measured."""
 
@@ -190,6 +193,7 @@ def _build(facts: Mapping[str, Any], files: Mapping[str, bytes], path: Path, sta
         card=files.get("MODEL_CARD.md", b"").decode(),
         tuned=msgspec.convert(facts["tuned"], dict[str, dict[str, Value]]),
         ranker=Ranker.from_arrays(arrays),
+        familiarity=Familiarity.from_arrays(arrays),
         reliability=msgspec.json.decode(files.get(RELIABILITY, b"{}"), type=dict[str, Reliability]),
     )
 
@@ -237,6 +241,7 @@ def save_bundle(
     profiles: Mapping[str, Profile],
     card: str,
     reliability: Mapping[str, Reliability] | None = None,
+    familiarity: Familiarity | None = None,
     attachments: Mapping[str, bytes] | None = None,
 ) -> None:
     """Write a bundle, whole or not at all. Encoders that are not registered go into it as ONNX files.
@@ -254,6 +259,8 @@ def save_bundle(
     else:
         files["diagnoser.onnx"] = diagnoser.content
         diagnoser_facts |= {"kind": "network", "file": "diagnoser.onnx"}
+    if familiarity is not None:
+        heads |= familiarity.arrays()
     files["weights.npz"] = _arrays_file({key: value.astype(np.float16) for key, value in heads.items()})
     reference = {"name": encoder.name, "digest": encoder.digest}
     if not _is_registered(encoder):

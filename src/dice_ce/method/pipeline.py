@@ -79,7 +79,8 @@ def summarize(
     judged = judge_contexts(weave_contexts(diagnosed, settings), settings, bundle.ranker)
     made = provenance(exam, bundle, profile, settings, gate, command)
     marks = locate_evidence(exam, judged, bundle)
-    return assemble(exam, features, screened, judged, made, bundle.reliability, marks)
+    unfamiliar = bundle.familiarity.unfamiliar_share(screened.vectors) if bundle.familiarity else None
+    return assemble(exam, features, screened, judged, made, bundle.reliability, marks, unfamiliar)
 
 
 def diagnose(candidates: Candidates, diagnoser: Callable[[Candidates], Floats], taxonomy: Taxonomy) -> Diagnosed:

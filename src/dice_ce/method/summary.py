@@ -20,6 +20,7 @@ from dice_ce.errors import InputError
 from dice_ce.exam.open import Exam
 from dice_ce.features.store import Features
 from dice_ce.files import printable, write_atomically
+from dice_ce.method.beyond.familiar import UNFAMILIAR, unfamiliar_text
 from dice_ce.method.chain import Judged
 from dice_ce.method.converger import Judgment, Verdict
 from dice_ce.method.reliability import NOT_MEASURED, Reliability
@@ -125,6 +126,8 @@ class ExamFacts:
     doubtful: Count
     """Frames decoded on top of an undecodable one."""
     warnings: tuple[str, ...]
+    unfamiliar: Share | None = None
+    """Share of the frames that look unlike what the model was trained on; None where it cannot tell."""
 
 
 @dataclass(frozen=True)
@@ -234,6 +237,7 @@ def assemble(
     provenance: Provenance,
     reliability: Mapping[str, Reliability] | None = None,
     marks: Mapping[int, Mark] | None = None,
+    unfamiliar: float | None = None,
 ) -> Summary:
     """Put the summary together, items in the order of their keyframes (eq. 12); marks are by frame."""
     items = sorted(
@@ -245,7 +249,7 @@ def assemble(
     return Summary(
         schema=SCHEMA,
         disclaimer=DISCLAIMER,
-        exam=_exam_facts(exam, features, judged.woven.diagnosed.unseen),
+        exam=_exam_facts(exam, features, judged.woven.diagnosed.unseen, unfamiliar),
         taxonomy=judged.taxonomy,
         counts=Counts(
             frames=len(exam),
@@ -322,8 +326,9 @@ def _reason(judgment: Judgment, labels: tuple[str, ...]) -> str:
     return f"{said[0].upper()}{said[1:]}; {next_best}.{alone}"
 
 
-def _exam_facts(exam: Exam, features: Features, unseen: tuple[int, ...]) -> ExamFacts:
+def _exam_facts(exam: Exam, features: Features, unseen: tuple[int, ...], unfamiliar: float | None) -> ExamFacts:
     clock, last = exam.clock, len(exam) - 1
+    strange = (unfamiliar_text(unfamiliar),) if unfamiliar is not None and unfamiliar >= UNFAMILIAR else ()
     blind = (
         (f"candidates that could not be decoded for the diagnoser: {', '.join(map(str, unseen))}",) if unseen else ()
     )
@@ -342,7 +347,8 @@ def _exam_facts(exam: Exam, features: Features, unseen: tuple[int, ...]) -> Exam
         ),
         undecodable=features.report.undecodable,
         doubtful=features.report.doubtful,
-        warnings=(*exam.warnings, *blind),
+        warnings=(*exam.warnings, *strange, *blind),
+        unfamiliar=None if unfamiliar is None else round(unfamiliar, DIGITS),
     )
 
 

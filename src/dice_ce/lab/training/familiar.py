@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import replace
 
 import numpy as np
 import numpy.typing as npt
@@ -40,8 +39,3 @@ def usual_limit(distances: Sequence[Doubles]) -> float:
     order = np.argsort(values)
     share = np.cumsum(weight[order]) / weight.sum()
     return float(values[order][np.searchsorted(share, 1 - EXCEEDED)])
-
-
-def with_limit(found: Familiarity, limit: float) -> Familiarity:
-    """Set the limit."""
-    return replace(found, limit=limit)

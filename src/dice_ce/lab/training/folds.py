@@ -7,7 +7,7 @@ the cases, it takes an encoder for each fold as well: features that know a patie
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 import numpy.typing as npt
@@ -15,12 +15,14 @@ import numpy.typing as npt
 from dice_ce.benchmark.within import WithinFigures, within_figures
 from dice_ce.errors import InputError
 from dice_ce.lab.training.calibration import Calibration, best_temperature
+from dice_ce.lab.training.familiar import fit_familiarity, usual_limit
 from dice_ce.lab.training.heads import HeadConfig, balanced_weights, train_diagnoser, train_selector
 from dice_ce.lab.training.samples import Samples
+from dice_ce.method.beyond.familiar import Familiarity
 from dice_ce.method.diagnoser import softmax
 from dice_ce.method.selector import Head
 from dice_ce.taxonomy import Taxonomy
-from dice_ce.types import Floats
+from dice_ce.types import Doubles, Floats
 
 SamplesOf = Callable[[int], tuple[Samples, npt.NDArray[np.int64]]]
 """The samples of all cases as the encoder of a fold sees them, and the fold of each."""
@@ -28,10 +30,11 @@ SamplesOf = Callable[[int], tuple[Samples, npt.NDArray[np.int64]]]
 
 @dataclass(frozen=True, eq=False)
 class Heads:
-    """A Selector and a diagnoser, not calibrated yet."""
+    """A Selector and a diagnoser, not calibrated yet, and what the features that they learnt from look like."""
 
     selector: Head
     diagnoser: Head
+    familiarity: Familiarity
 
 
 @dataclass(frozen=True, eq=False)
@@ -44,11 +47,20 @@ class HeldOut:
     """Selector logits."""
     logits: Floats
     """[n, labels]: the diagnoser's."""
+    distance: Doubles
+    """From the features of the other folds."""
     heads: tuple[Heads, ...]
     """Of every fold."""
 
     def __getitem__(self, rows: npt.NDArray[np.bool_]) -> HeldOut:
-        return HeldOut(self.samples[rows], self.fold[rows], self.suspicion[rows], self.logits[rows], self.heads)
+        return replace(
+            self,
+            samples=self.samples[rows],
+            fold=self.fold[rows],
+            suspicion=self.suspicion[rows],
+            logits=self.logits[rows],
+            distance=self.distance[rows],
+        )
 
     def without(self, fold: int) -> HeldOut:
         """Leave out the cases of one fold, so that nothing chosen on the rest knows them."""
@@ -64,6 +76,10 @@ class HeldOut:
         """Choose the Selector's, so that a score of 0.5 reaches the wanted recall on these frames."""
         weight = balanced_weights(self.samples)
         return Calibration.fit(self.suspicion, self.samples.abnormal, weight, self.samples.case)
+
+    def limit(self) -> float:
+        """Choose the distance beyond which frames are unfamiliar."""
+        return usual_limit([self.distance[self.samples.case == case] for case in np.unique(self.samples.case)])
 
     def within(self, taxonomy: Taxonomy) -> dict[str, WithinFigures]:
         """Measure inside patients, source by source, those with most patients first."""
@@ -90,13 +106,16 @@ def hold_out(samples_of: SamplesOf, folds: int, config: HeadConfig) -> HeldOut:
         held_out = samples[of == fold].once()
         if not len(held_out):
             raise InputError(f"no frame of fold {fold} can be used; add cases with usable frames")
-        heads = Heads(train_selector(train, config).head, train_diagnoser(train, config).head)
+        familiarity = fit_familiarity(train.vectors)
+        heads = Heads(train_selector(train, config).head, train_diagnoser(train, config).head, familiarity)
         asked = (heads.selector(held_out.vectors)[:, 0], heads.diagnoser(held_out.vectors))
-        parts.append(HeldOut(held_out, np.full(len(held_out), fold), *asked, (heads,)))
+        distance = familiarity.distances(held_out.vectors)
+        parts.append(HeldOut(held_out, np.full(len(held_out), fold), *asked, distance, (heads,)))
     return HeldOut(
         Samples.join([part.samples for part in parts]),
         np.concatenate([part.fold for part in parts]),
         np.concatenate([part.suspicion for part in parts]),
         np.concatenate([part.logits for part in parts]),
+        np.concatenate([part.distance for part in parts]),
         tuple(heads for part in parts for heads in part.heads),
     )

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Literal
 
@@ -34,6 +34,7 @@ from dice_ce.lab.training.augment import Augmentation, augment
 from dice_ce.lab.training.calibration import TAU_S, Calibration
 from dice_ce.lab.training.card import Curves, attachments, write_card
 from dice_ce.lab.training.data import TEST, TrainingData, gather
+from dice_ce.lab.training.familiar import fit_familiarity
 from dice_ce.lab.training.folds import HeldOut, hold_out
 from dice_ce.lab.training.heads import HeadConfig, train_diagnoser, train_selector
 from dice_ce.lab.training.samples import NEAR, Samples, samples_of_exams, samples_of_images
@@ -127,9 +128,7 @@ def train(
         # Fine-tuning takes hours, so there is one network, and one fold that it is calibrated on.
         second = _second_network(data, known[fold_of(known, data) > 0], encoder, taxonomy, config, out, watch)
         judged = held_out[(held_out.fold == 0) & held_out.samples.labels.any(axis=1)]
-        judged = HeldOut(
-            judged.samples, judged.fold, judged.suspicion, _network_logits(judged.samples, second, data), judged.heads
-        )
+        judged = replace(judged, logits=_network_logits(judged.samples, second, data))
         temperature = judged.temperature()
     figures = {HELD_OUT: measure_figures(judged, calibration, temperature, taxonomy)}
     tested = samples[fold_of(samples, data) < 0].once()
@@ -148,6 +147,7 @@ def train(
         profiles=UNTUNED,
         card=write_card(name, notes, encoder, taxonomy, data, samples.once(), figures, reliability, config.near),
         reliability=reliability,
+        familiarity=replace(fit_familiarity(known.vectors), limit=held_out.limit()),
         attachments=attachments(curves),
     )
     return load_bundle(out), figures
@@ -166,6 +166,7 @@ def save_fold_bundles(folder: Path, held_out: HeldOut, encoders: Sequence[Encode
             diagnoser=heads.diagnoser,
             temperature=others.temperature(),
             profiles=UNTUNED,
+            familiarity=replace(heads.familiarity, limit=others.limit()),
             card=f"# Model card: `{fold_name(fold)}`\n\nFor cross-validation: knows no case of this fold.\n",
         )
 
@@ -183,7 +184,8 @@ def _test_figures(
     if second is not None:
         tested = tested.labelled()
     logits = diagnoser(tested.vectors) if second is None else _network_logits(tested, second, data)
-    asked = HeldOut(tested, np.full(len(tested), -1), selector(tested.vectors)[:, 0], logits, ())
+    nowhere, unmeasured = np.full(len(tested), -1), np.full(len(tested), np.nan)
+    asked = HeldOut(tested, nowhere, selector(tested.vectors)[:, 0], logits, unmeasured, ())
     return measure_figures(asked, calibration, temperature, taxonomy)
 
 
