@@ -10,10 +10,11 @@ diagnoser says, since a mark stands beside a finding. Chance is the share of the
 from __future__ import annotations
 
 import argparse
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 import numpy as np
+import onnx
 
 from dice_ce.benchmark.significance import Estimate, interval, resample, resampled_quotients
 from dice_ce.datasets.pool import load_pool
@@ -21,6 +22,7 @@ from dice_ce.datasets.splits import fold_cases, fold_name
 from dice_ce.datasets.tables import LabelledFrame
 from dice_ce.features.encoder import OnnxEncoder
 from dice_ce.features.images import read_images
+from dice_ce.lab.training.network import append_map
 from dice_ce.method.beyond.where import evidence_map, mark_of
 from dice_ce.method.bundle import Bundle, load_bundle
 from dice_ce.method.diagnoser import HeadDiagnoser
@@ -67,6 +69,15 @@ def judge(frame: LabelledFrame, image: Image, bundle: Bundle) -> Hit:
     return Hit(frame.case, frame.labels[0], said == wanted, mark is not None, inside, min(1.0, chance))
 
 
+def with_map(bundle: Bundle) -> Bundle:
+    """Let the encoder give out its map, if it does not yet."""
+    encoder = bundle.encoder
+    assert isinstance(encoder, OnnxEncoder)
+    model = onnx.load_from_string(encoder.content)
+    append_map(model)
+    return replace(bundle, encoder=OnnxEncoder.from_bytes(model.SerializeToString(), encoder.name))
+
+
 def spread(frames: list[LabelledFrame]) -> list[LabelledFrame]:
     """Take a few frames of every case and label."""
     groups: dict[tuple[str, str], list[LabelledFrame]] = {}
@@ -98,7 +109,7 @@ def main() -> None:
     hits: list[Hit] = []
     with ProgressBar("marking") as bar:
         for fold in sorted({folds[frame.case] for frame in chosen}):
-            bundle = load_bundle(options.folds / fold_name(fold))
+            bundle = with_map(load_bundle(options.folds / fold_name(fold)))
             own = [frame for frame in chosen if folds[frame.case] == fold]
             for i, image in read_images([frame.path for frame in own], bundle.encoder.input_size):
                 hits.append(judge(own[i], image, bundle))

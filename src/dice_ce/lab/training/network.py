@@ -210,14 +210,14 @@ def export_network(network: Network, path: Path, *, name: str, logits: str | Non
     if logits is not None:
         changed |= _append_head(model, network, logits)
     else:
-        _append_map(model)
+        append_map(model)
     _pack(model, changed)
     onnx.helper.set_model_props(model, {"dice_ce.name": name, "dice_ce.resize": "area"})
     onnx.checker.check_model(model)
     write_atomically(path, model.SerializeToString(deterministic=True))
 
 
-def _append_map(model: Any) -> None:
+def append_map(model: Any) -> None:
     """Give out what is pooled, too, if the maximum is: it tells where the evidence lies."""
     pooling = [node for node in model.graph.node if node.op_type == POOLS["max"]]
     if len(pooling) == 1 and len(model.graph.output) == 1:
