@@ -6,7 +6,7 @@ export PIP_CONSTRAINT := $(CURDIR)/constraints.txt
 # Real capsule frames, if they lie beside this folder; tests that need them are skipped otherwise.
 export DICE_CE_DATA ?= $(wildcard $(CURDIR)/../shared/data)
 
-.PHONY: demo test test-hard soak check lint fuzz bench bundle results constraints clean
+.PHONY: demo test test-hard soak check lint fuzz bench bundle results composed constraints clean
 
 demo: .venv/demo-installed  ## make an exam, summarise it, say where the report is
 	$(BIN)/dice-ce simulate --out demo/exam.mp4 --frames 3000
@@ -45,16 +45,25 @@ WORK ?= results
 COMPOSE = $(BIN)/dice-ce data compose --frames $(DICE_CE_DATA) --timelines $(DICE_CE_DATA)/galar/events.json \
 	--out $(WORK)/composed --exams 48 --frames-per-exam 8000 --shares 0,24,24
 
-bundle: .venv/dev-installed  ## fine-tune, train and tune the bundle that ships
-	$(BIN)/python tools/finetune_encoder.py --data $(DICE_CE_DATA) --work $(WORK)/encoder --out $(WORK)/encoder.onnx
-	$(COMPOSE)
-	$(BIN)/python tools/train_default_bundle.py --data $(DICE_CE_DATA) --encoder $(WORK)/encoder.onnx \
-		--work $(WORK)/encoder --exams $(WORK)/composed
+FINETUNE = MALLOC_MMAP_MAX_=0 MALLOC_TRIM_THRESHOLD_=100000000000 $(BIN)/python tools/finetune_encoder.py \
+	--data $(DICE_CE_DATA) --work $(WORK)/encoder
 
-results: .venv/dev-installed  ## compose exams, tune and run every method on them, write all tables and plots
+bundle: .venv/dev-installed  ## fine-tune encoders of all folds and of all cases, train and tune the bundle that ships
+	mkdir -p $(WORK)
+	for fold in 0 1 2 3 4; do $(FINETUNE) --out $(WORK)/fold-$$fold.onnx --fold $$fold || exit 1; done
+	$(FINETUNE) --out $(WORK)/encoder.onnx
+	$(BIN)/python tools/train_default_bundle.py --data $(DICE_CE_DATA) --work $(WORK)
+
+results: .venv/dev-installed  ## run every method on real recordings, by networks of held-out folds (after make bundle)
+	$(BIN)/dice-ce benchmark --data $(WORK)/recordings --folds $(WORK)/folds --out $(WORK)/benchmark
+	$(BIN)/dice-ce benchmark --data $(WORK)/recordings/runs --folds $(WORK)/folds --out $(WORK)/benchmark-runs
+	$(BIN)/python benchmarks/where.py $(DICE_CE_DATA) --folds $(WORK)/folds
+	$(BIN)/python benchmarks/other_makes.py $(DICE_CE_DATA) --encoders '$(WORK)/fold-{fold}.onnx'
+
+composed: .venv/dev-installed  ## compose exams, tune and run every method on them
 	$(COMPOSE)
-	$(BIN)/dice-ce tune --data $(WORK)/composed --trials 400 --out $(WORK)/tuned --log $(WORK)/trials.csv
-	$(BIN)/dice-ce benchmark --data $(WORK)/composed --bundle $(WORK)/tuned --out $(WORK)/benchmark
+	$(BIN)/dice-ce tune --data $(WORK)/composed --trials 400 --out $(WORK)/tuned-composed --log $(WORK)/trials-composed.csv
+	$(BIN)/dice-ce benchmark --data $(WORK)/composed --bundle $(WORK)/tuned-composed --out $(WORK)/benchmark-composed
 
 constraints: .venv/dev-installed  ## write down the versions that are installed now
 	$(BIN)/pip freeze --all --exclude-editable --exclude pip --exclude setuptools | sed 's/+cpu$$//' > constraints.txt

@@ -38,7 +38,6 @@ from dice_ce.lab.training.familiar import fit_familiarity
 from dice_ce.lab.training.folds import HeldOut, hold_out
 from dice_ce.lab.training.heads import HeadConfig, train_diagnoser, train_selector
 from dice_ce.lab.training.samples import NEAR, Samples, samples_of_exams, samples_of_images
-from dice_ce.lab.training.simulated import SOURCE as SIMULATED
 from dice_ce.method.bundle import DEFAULT_PROFILE, Bundle, Profile, check_encoder, load_bundle, save_bundle
 from dice_ce.method.diagnoser import NetworkDiagnoser, softmax
 from dice_ce.method.reliability import Reliability
@@ -76,7 +75,7 @@ class Figures:
     within: dict[str, WithinFigures]
     """Inside patients, by source: what counts."""
     selector: dict[str, SelectorFigures]
-    """By source, all real frames first."""
+    """By source, all frames first."""
     balanced: dict[str, Estimate]
     calibration: float
     confusion: npt.NDArray[np.int64]
@@ -134,7 +133,7 @@ def train(
     tested = samples[fold_of(samples, data) < 0].once()
     if len(tested):
         figures[TEST] = _test_figures(tested, learned.head, told.head, second, data, calibration, temperature, taxonomy)
-    reliability = real_reliability(judged, taxonomy)
+    reliability = label_reliability(judged, taxonomy)
     curves = Curves(learned, told)
     save_bundle(
         out,
@@ -250,16 +249,12 @@ def other_view(image: Image, chance: np.random.Generator) -> Image:
 
 
 def measure_figures(judged: HeldOut, calibration: Calibration, temperature: float, taxonomy: Taxonomy) -> Figures:
-    """Report on frames that nothing was trained on, source by source.
-
-    Where there are real frames, simulated ones count for nothing but their own row.
-    """
+    """Report on frames that nothing was trained on, source by source."""
     samples = judged.samples
     score = calibration.scores(judged.suspicion)
     labelled = np.asarray(samples.labels.any(axis=1))
     known, distributions = samples[labelled], softmax(judged.logits[labelled], temperature)
     said = distributions.argmax(axis=1)
-    real = known.source != SIMULATED if (known.source != SIMULATED).any() else np.ones(len(known), np.bool_)
     return Figures(
         judged.within(taxonomy),
         {
@@ -270,21 +265,19 @@ def measure_figures(judged: HeldOut, calibration: Calibration, temperature: floa
             source: balanced_accuracy(said[rows], known.labels[rows], known.case[rows])
             for source, rows in _by_source(known).items()
         },
-        calibration_error(distributions[real].max(axis=1), known.labels[real, said[real]]),
-        confusion(said[real], known.labels[real], known.labels.shape[1]),
+        calibration_error(distributions.max(axis=1), known.labels[np.arange(len(said)), said]),
+        confusion(said, known.labels, known.labels.shape[1]),
     )
 
 
-def real_reliability(judged: HeldOut, taxonomy: Taxonomy) -> dict[str, Reliability]:
-    """Tell how well each label is recognised, on real frames only: simulated ones show nothing of patients."""
-    rows = np.asarray(judged.samples.labels.any(axis=1) & (judged.samples.source != SIMULATED))
+def label_reliability(judged: HeldOut, taxonomy: Taxonomy) -> dict[str, Reliability]:
+    """Tell how well each label is recognised."""
+    rows = np.asarray(judged.samples.labels.any(axis=1))
     known, said = judged.samples[rows], judged.logits[rows].argmax(axis=1)
     return measure_reliability(said, known.labels, known.case, taxonomy.labels)
 
 
 def _by_source(samples: Samples) -> dict[str, npt.NDArray[np.bool_]]:
-    """Tell which samples are of each source, all real ones first."""
-    sources = [str(source) for source in np.unique(samples.source)]
-    real = samples.source != SIMULATED
-    name = "all real" if SIMULATED in sources else "all"
-    return {**({name: real} if real.any() else {}), **{source: samples.source == source for source in sources}}
+    """Tell which samples are of each source, all of them first."""
+    sources = np.unique(samples.source).tolist()
+    return {"all": np.ones(len(samples), np.bool_), **{source: samples.source == source for source in sources}}
