@@ -284,6 +284,7 @@ def make_whole(folder: Path) -> Whole:
 
 def _make_whole(whole: Whole) -> None:
     from dice_ce.cli import main
+    from tests.dicom_material import multiframe_object, video_object
     from tests.material import moving_dots, numbered_folder, write_video, zipped
     from tests.method.test_pipeline import COLOURS, save_colour_bundle
 
@@ -302,6 +303,8 @@ def _make_whole(whole: Whole) -> None:
     write_video(whole.folder / "mpeg4.avi", frames, codec="mpeg4")
     write_video(whole.folder / "mjpeg.avi", frames, codec="mjpeg", pix_fmt="yuvj420p")
     write_video(whole.folder / "exam.mkv", frames, options=gop)
+    video_object(whole.folder / "video.dcm", len(frames), images=frames, FrameTime="500")
+    multiframe_object(whole.folder / "images.dcm", 6, kind="rle", FrameTimeVector=[0, 1, 2, 3, 4, 5])
     numbered_folder(whole.folder / "frames", [f"frame_{i}.{'png' if i % 3 else 'jpg'}" for i in range(8)])
     zipped(whole.folder / "frames", whole.folder / "stored.zip")
     with zipfile.ZipFile(whole.folder / "deflated.zip", "w", zipfile.ZIP_DEFLATED) as archive:
@@ -439,6 +442,18 @@ def _summary(whole: Whole, room: Path, chance: Chance) -> Case:
     return Case("summary", scored if chance.random() < 0.8 else again, (whole.dataset,))
 
 
+def _exported(whole: Whole, room: Path, chance: Chance) -> Case:
+    path = room / "results"
+    shutil.copytree(whole.results, path)
+    file = chance.choice((path / "summary.json", path / "summary.json", *sorted((path / "keyframes").iterdir())))
+    if file.suffix == ".json":
+        file.write_bytes(damage_json(json.loads(file.read_text()), chance))
+    else:
+        file.write_bytes(damage(file.read_bytes(), chance))
+    kind = chance.choice(("pdf", "dicom", "fhir"))
+    return Case("export", ["export", str(path), "--format", kind, "--out", str(room / "out")], (path,))
+
+
 def _dataset(whole: Whole, room: Path, chance: Chance) -> Case:
     path = room / "dataset"
     shutil.copytree(whole.dataset, path)
@@ -488,6 +503,7 @@ KINDS: tuple[Callable[[Whole, Path, Chance], Case], ...] = (
     *(_file("exam.mp4"), _file("mpeg4.avi"), _file("stored.zip"), _folder, _clock, _bundle, _summary, _dataset),
     *(_file("exam.mp4"), _file("mjpeg.avi"), _file("deflated.zip"), _predictions, _frame_table, _bundle, _cached),
     *(_file("h264.avi"), _file("exam.mkv"), _timelines, _clock, _dataset),
+    *(_file("video.dcm"), _file("images.dcm"), _exported, _file("images.dcm")),
 )
 
 

@@ -14,7 +14,10 @@ DiceError                      exit code
 from __future__ import annotations
 
 import importlib
+import socket
 import unicodedata
+from collections.abc import Iterator
+from contextlib import contextmanager
 from types import ModuleType
 
 
@@ -72,10 +75,21 @@ def error_line(error: DiceError) -> str:
     return text if len(text) <= LONGEST_LINE else f"{text[:half]} … {text[-half:]}"
 
 
+@contextmanager
+def _without_probing() -> Iterator[None]:
+    """Keep urllib3, which pydicom brings along, from opening a socket on import to see whether there is IPv6."""
+    has_ipv6, socket.has_ipv6 = socket.has_ipv6, False
+    try:
+        yield
+    finally:
+        socket.has_ipv6 = has_ipv6
+
+
 def require(module: str, *, extra: str, purpose: str) -> ModuleType:
     """Import an optional dependency late, or say exactly what to install."""
     try:
-        return importlib.import_module(module)
+        with _without_probing():
+            return importlib.import_module(module)
     except ModuleNotFoundError as missing:
         from dice_ce.extras import install_command
 

@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from dice_ce.cli.checks import a_file_with_neighbours, a_folder, an_image, writes
+from dice_ce.cli.hospital import kinds
 from dice_ce.cli.shared import (
     add_bundle_options,
     add_exam_options,
@@ -44,6 +45,14 @@ def add_commands(commands: Any, *, with_settings: bool = True) -> None:
         help="video files, folders or zips of frames, or folders of these",
     )
     writes(summary, "--out", a_folder(), required=True, metavar="DIR", help="each exam gets a folder of its own there")
+    summary.add_argument(
+        "--also", type=kinds, default=(), metavar="LIST", help="further outputs of pdf, dicom, fhir: pdf,dicom"
+    )
+    summary.add_argument(
+        "--keep-identity",
+        action="store_true",
+        help="write patient and study of DICOM exams into what --also makes (default: nowhere)",
+    )
     summary.add_argument("--force", action="store_true", help="replace what is there, even the results of another exam")
     add_exam_options(summary)
     model = summary.add_argument_group("model")
@@ -96,19 +105,34 @@ def run_inspect(options: argparse.Namespace) -> int:
 def run_summarize(options: argparse.Namespace) -> int:
     """Summarise exams; one that fails does not stop the others."""
     from dice_ce.cli.describe import summary_table
+    from dice_ce.exam.dicom.identity import Identity, read_identity
+    from dice_ce.exam.readers import is_dicom_input
     from dice_ce.features.gate import GateConfig
     from dice_ce.method.bundle import load_bundle
     from dice_ce.method.pipeline import summarize
-    from dice_ce.outputs import write_outputs
+    from dice_ce.outputs import OUTPUTS, check_installed, write_outputs
     from dice_ce.outputs.places import check_places
     from dice_ce.progress import ProgressBar
 
+    check_installed(options.also)
+    if options.keep_identity and not options.also:
+        raise UsageError("--keep-identity needs --also: no other output says who the patient is")
     expand_folders(options)
     check_places(options.exams, options.out, force=options.force)
     bundle = load_bundle(options.bundle)
     settings = chosen_settings(options, bundle)
 
+    def identity_of(path: Path) -> Identity | None:
+        if not options.keep_identity:
+            return None
+        if not is_dicom_input(path):
+            raise UsageError(
+                f"{path}: --keep-identity is for DICOM exams; use: dice-ce export RESULTS --format pdf --identity FILE"
+            )
+        return read_identity(path)
+
     def work(path: Path) -> dict[str, Any]:
+        identity = identity_of(path)
         with open_input(path, options) as exam, ProgressBar(exam.id) as bar:
             summary = summarize(
                 exam,
@@ -119,10 +143,14 @@ def run_summarize(options: argparse.Namespace) -> int:
                 progress=bar,
                 command=command_line(options),
             )
-            folder = write_outputs(summary, exam, options.out, force=options.force)
+            folder = write_outputs(
+                summary, exam, options.out, also=options.also, identity=identity, force=options.force
+            )
         if not options.json:
             print(summary_table(summary))
             print(f"  report  {folder / 'report.html'}")
+            for kind in options.also:
+                print(f"  {kind:<6}  {folder / OUTPUTS[kind].name}")
         return {"id": exam.id, "folder": str(folder), **asdict(summary.counts)}
 
     return for_each(options, work)

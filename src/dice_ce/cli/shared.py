@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 from dice_ce import DISCLAIMER
 from dice_ce.errors import DiceError, UsageError, error_line
+from dice_ce.exam.dicom.detect import UID
 from dice_ce.files import printable
 
 if TYPE_CHECKING:
@@ -202,7 +203,8 @@ def command_line(options: argparse.Namespace) -> str:
 def _without_folders(word: str) -> str:
     option, equals, value = word.partition("=") if word.startswith("--") else ("", "", word)
     is_path = ("/" in value or "\\" in value) and not re.fullmatch(r"[\d.]+/[\d.]+", value)  # 1/3 is a rate
-    return printable(option + equals + (Path(value).name if is_path else value))
+    name = Path(value).name if is_path else value
+    return printable(option + equals + UID.sub("UID", name))  # the UID of a DICOM file leads to the patient
 
 
 @contextmanager

@@ -22,7 +22,7 @@ from dice_ce.errors import ClockError, UsageError
 from dice_ce.exam.frames import FrameTable
 from dice_ce.types import Ints
 
-ClockSource = Literal["sidecar", "options", "file names", "container", "playback"]
+ClockSource = Literal["sidecar", "options", "file names", "DICOM", "container", "playback"]
 
 MAX_SECONDS = 10**7
 """About 115 days: no capsule lasts that long, so a larger number is a wrong unit or a wrong column."""
@@ -91,6 +91,16 @@ def _read_number(name: str, value: Number | None, read: Callable[[str], Fraction
         raise UsageError(f"{name}: {error}") from error
 
 
+@dataclass(frozen=True)
+class Recorded:
+    """What an export itself says about when its frames were taken."""
+
+    times: tuple[Fraction, ...] | None = None
+    """Exam seconds of every frame; None if the export does not say."""
+    detail: str = ""
+    warnings: tuple[str, ...] = ()
+
+
 @dataclass(frozen=True, eq=False)
 class ExamClock:
     """Exam time of every frame of an exam, by ordinal."""
@@ -154,9 +164,14 @@ def parse_rate(text: str) -> Fraction:
 
 
 def resolve_clock(
-    frames: FrameTable, last_duration: int, names: Sequence[str] | None, options: ClockOptions, exam: str
+    frames: FrameTable,
+    last_duration: int,
+    names: Sequence[str] | None,
+    options: ClockOptions,
+    exam: str,
+    recorded: Recorded | None = None,
 ) -> ExamClock:
-    """Find the exam time of every frame: sidecar, options, file names, container, else playback.
+    """Find the exam time of every frame: sidecar, options, file names, the DICOM object, container, else playback.
 
     `last_duration` is how long the last frame is shown, in units of the time base.
     """
@@ -181,6 +196,8 @@ def resolve_clock(
         clock = _clock(times, "options", f"playback stretched over {hms(options.exam_duration)}", exam, names)
         doubts = question_rate(f"--exam-duration {hms(options.exam_duration)}", len(frames) / options.exam_duration)
         return replace(clock, warnings=doubts)
+    if recorded is not None and recorded.times is not None:
+        return _clock([start + time for time in recorded.times], "DICOM", recorded.detail, exam, names)
     if options.container_is_exam_time:
         if names is not None:
             raise ClockError(f"{exam}: images carry no timestamps; give --exam-fps or --clock instead")

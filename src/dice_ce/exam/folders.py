@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from dice_ce.errors import ExamError, UsageError
+from dice_ce.exam.dicom.detect import has_directory, is_dicom_folder
 from dice_ce.exam.images import is_frame_name, natural_order
 
 # fmt: off
@@ -45,7 +46,7 @@ def _is_exam(entry: Path) -> bool:
     if not entry.is_dir():
         return entry.name.lower().endswith((*VIDEO_SUFFIXES, ".zip"))
     try:
-        return any(is_frame_name(inner.name) for inner in entry.iterdir())
+        return any(is_frame_name(inner.name) for inner in entry.iterdir()) or is_dicom_folder(entry)
     except OSError:
         return True  # opening it says what is wrong, without stopping the other exams
 
@@ -56,6 +57,8 @@ def exams_of_folder(folder: Path) -> Content | None:
         content = look_into(folder) if folder.is_dir() else None
     except ExamError:
         return None  # opening it says what is wrong, without stopping the other inputs
+    if content is not None and is_dicom_folder(folder) and is_only_dicom(folder, content):
+        return _dicom_exams(folder)
     if content is None or not content.exams:
         return None
     if content.images:
@@ -65,6 +68,22 @@ def exams_of_folder(folder: Path) -> Content | None:
             "name the exams that you mean, or put the images into a folder of their own"
         )
     return content
+
+
+def is_only_dicom(folder: Path, content: Content) -> bool:
+    """Whether there are neither images nor exams beside DICOM files; a DICOMDIR speaks for all that is below it."""
+    return has_directory(folder) or not (content.images or content.exams)
+
+
+def _dicom_exams(folder: Path) -> Content | None:
+    """Take several video or multi-frame objects in a folder for several exams; a series is one."""
+    from dice_ce.exam.dicom.source import whole_exams
+
+    try:
+        exams = whole_exams(folder)
+    except ExamError:
+        return None  # opening it says what is wrong
+    return Content(tuple(exams), (), ()) if len(exams) > 1 else None
 
 
 def name_some(names: Sequence[str]) -> str:

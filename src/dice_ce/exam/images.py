@@ -41,6 +41,7 @@ class ImageSource:
     frames: FrameTable = field(init=False)
     keyframes: Ints = field(init=False)
     last_duration: int = 1
+    recorded: None = None
 
     def __post_init__(self) -> None:
         ordinals = np.arange(len(self.names))

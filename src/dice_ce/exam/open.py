@@ -22,7 +22,7 @@ from dice_ce.errors import ExamError, UsageError
 from dice_ce.exam.clock import ClockOptions, ExamClock, Number, resolve_clock
 from dice_ce.exam.field import FULL, WORKING_SIZE, Field, find_field
 from dice_ce.exam.frames import FrameTable
-from dice_ce.exam.readers import SMALLEST_SIDE, Cursor, Source, check_size, open_source
+from dice_ce.exam.readers import SMALLEST_SIDE, Cursor, Source, check_size, is_dicom_input, name_of_dicom, open_source
 from dice_ce.files import printable
 from dice_ce.types import Image, Resize
 
@@ -162,7 +162,7 @@ def open_exam(
     crop: Crop | None = None,
     mask: bool = True,
 ) -> Exam:
-    """Open a video file, or a folder or zip of frames. `mask=False` keeps the pixels outside the field of view.
+    """Open a video file, DICOM, or a folder or zip of frames. `mask=False` keeps the pixels outside the field of view.
 
     `clock` is a clock file, or all options in one object; `exam_fps=2`, `exam_duration="8:30:00"` and `exam_start` are
     what the command line calls `--exam-fps`, `--exam-duration` and `--exam-start`.
@@ -179,7 +179,7 @@ def open_exam(
     name = str(path)
     if options.sidecar is None and os.path.isfile(beside := sidecar_beside(path)):  # noqa: PTH113  no error if too long
         options = dataclasses.replace(options, sidecar=beside)
-    resolved = resolve_clock(source.frames, source.last_duration, source.names, options, name)
+    resolved = resolve_clock(source.frames, source.last_duration, source.names, options, name, source.recorded)
     samples = _sample(source, name)
     width, height = samples[0][1].width, samples[0][1].height
     check_size(path, width, height)
@@ -200,7 +200,7 @@ def open_exam(
 def exam_name(path: Path) -> str:
     """Name an exam after its file or folder, wherever links and dots lead."""
     real = path.resolve()
-    name = real.stem if path.is_file() else real.name
+    name = name_of_dicom(real) if is_dicom_input(path) else real.stem if path.is_file() else real.name
     if name in ("", ".", ".."):  # `/`, or a file called `...mp4`: results would land in another folder than their own
         raise ExamError(f"{path}: has no name that results could be filed under; rename it")
     return printable(name)

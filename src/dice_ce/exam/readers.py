@@ -1,4 +1,4 @@
-"""Reading images out of exports: video files, folders of frames, zips of frames.
+"""Reading images out of exports: video files, DICOM, folders of frames, zips of frames.
 
 A source knows its frames and where decoding can start; a cursor decodes them. Cursors are independent of each other,
 so several threads can read one exam. Damage never stops a cursor: what cannot be decoded is left out, and whoever
@@ -10,17 +10,41 @@ from __future__ import annotations
 from pathlib import Path
 
 from dice_ce.errors import ExamError
-from dice_ce.exam.folders import exams_of_folder, look_into, name_some
+from dice_ce.exam.dicom.detect import is_dicom, is_dicom_folder, name_of_dicom
+from dice_ce.exam.dicom.source import index_dicom
+from dice_ce.exam.folders import exams_of_folder, is_only_dicom, look_into, name_some
 from dice_ce.exam.images import index_images, index_zip
 from dice_ce.exam.source import SMALLEST_SIDE, Cursor, Source, check_size
 from dice_ce.exam.video import index_video
 
-__all__ = ["SMALLEST_SIDE", "Cursor", "Source", "check_size", "exams_of_folder", "name_some", "open_source"]
+__all__ = [
+    "SMALLEST_SIDE",
+    "Cursor",
+    "Source",
+    "check_size",
+    "exams_of_folder",
+    "is_dicom_input",
+    "name_of_dicom",
+    "name_some",
+    "open_source",
+]
+
+
+def is_dicom_input(path: Path) -> bool:
+    """Whether an input is read as DICOM: a file, a DICOMDIR, or a folder of DICOM files and nothing else to read."""
+    if not path.is_dir():
+        return path.is_file() and is_dicom(path)
+    try:
+        return is_dicom_folder(path) and is_only_dicom(path, look_into(path))
+    except (ExamError, OSError):
+        return False  # opening it says what is wrong
 
 
 def open_source(path: Path) -> Source:
     """Find out what kind of export this is and count its frames."""
     try:
+        if is_dicom_input(path):
+            return index_dicom(path)
         if path.is_dir():
             content = look_into(path)
             if content.exams and not content.images:

@@ -9,6 +9,7 @@ from typing import Protocol
 import av
 
 from dice_ce.errors import ExamError
+from dice_ce.exam.clock import Recorded
 from dice_ce.exam.frames import FrameTable
 from dice_ce.types import Ints
 
@@ -49,6 +50,10 @@ class Source(Protocol):
     @property
     def names(self) -> tuple[str, ...] | None:
         """File names of the frames, if they are files."""
+
+    @property
+    def recorded(self) -> Recorded | None:
+        """When the frames were taken, if the export says so itself."""
 
     @property
     def warnings(self) -> tuple[str, ...]:

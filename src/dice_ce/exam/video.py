@@ -3,18 +3,20 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Iterator
+import io
+from collections.abc import Callable, Iterator
 from contextlib import closing
 from dataclasses import dataclass
 from fractions import Fraction
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import IO, Any, NamedTuple
 
 import av
 import numpy as np
 from av.stream import Disposition
 
 from dice_ce.errors import ExamError
+from dice_ce.exam.clock import Recorded
 from dice_ce.exam.frames import FrameTable
 from dice_ce.exam.source import NOMINAL_RATE, Cursor, check_size
 from dice_ce.types import Ints
@@ -26,6 +28,9 @@ CONTAINER_OPTIONS = {"protocol_whitelist": "file"}
 # guesses differently after a seek, so there a frame is only certain when decoding began at the first one.
 EXACT_AFTER_SEEK = ("mov,mp4,m4a,3gp,3g2,mj2", "matroska,webm", "avi", "asf")
 NOT_A_VIDEO = ("tty", "ansi", "xbin", "bintext", "idf", "adf")
+
+
+Content = Callable[[], IO[bytes] | io.RawIOBase]
 
 
 @dataclass(frozen=True, eq=False)
@@ -41,6 +46,9 @@ class VideoSource:
     ordinal_of: dict[int, int] | None
     """Ordinal by the timestamp a decoded image carries; None if images can only be counted from the start."""
     warnings: tuple[str, ...] = ()
+    content: Content | None = None
+    """Opens the stream, where it lies inside another file; None if the file is the video."""
+    recorded: Recorded | None = None
     names: None = None
 
     def open(self, *, threads: int = 0) -> Cursor:
@@ -53,10 +61,10 @@ class VideoSource:
             return hashlib.file_digest(file, "sha256").hexdigest()
 
 
-def _open_container(path: Path) -> tuple[Any, Any]:
+def _open_container(path: Path, content: Content | None) -> tuple[Any, Any]:
     """Open the file and its video stream, or say in one line what is wrong with it."""
     try:
-        container = av.open(str(path.absolute()), options=CONTAINER_OPTIONS)
+        container = av.open(content() if content else str(path.absolute()), options=CONTAINER_OPTIONS)
     except (av.error.FFmpegError, ValueError) as error:
         reason = getattr(error, "strerror", None) or str(error)
         raise ExamError(
@@ -97,8 +105,8 @@ class _Scan:
     """Packets that become images."""
 
 
-def _scan(path: Path) -> _Scan:
-    container, stream = _open_container(path)
+def _scan(path: Path, content: Content | None) -> _Scan:
+    container, stream = _open_container(path, content)
     with closing(container):
         check_size(path, stream.codec_context.width, stream.codec_context.height)
         time_base = Fraction(stream.time_base)
@@ -115,15 +123,15 @@ def _scan(path: Path) -> _Scan:
     return _Scan(*facts, reorders, declared, stored, packets)
 
 
-def index_video(path: Path) -> VideoSource:
+def index_video(path: Path, content: Content | None = None) -> VideoSource:
     """Find every frame of a video, when it is shown, and where decoding can start."""
-    scan = _scan(path)
+    scan = _scan(path, content)
     stamps = [packet.pts for packet in scan.packets if packet.pts is not None]
     warnings = _missing_frames(scan, stamps)
     # AVI has no presentation timestamps, and where images are reordered FFmpeg guesses them wrongly.
     is_guessed = scan.container == "avi" and scan.reorders
     if is_guessed or len(set(stamps)) < len(scan.packets):
-        return _index_by_decoding(path, scan, warnings)
+        return _index_by_decoding(path, content, scan, warnings)
     pts = np.array(sorted(stamps), np.int64)
     ordinal_of = {stamp: i for i, stamp in enumerate(pts.tolist())}
     seek_to = {0: int(pts[0])}
@@ -139,6 +147,7 @@ def index_video(path: Path) -> VideoSource:
         seek_to=np.array([seek_to[key] for key in sorted(seek_to)], np.int64),
         ordinal_of=ordinal_of,
         warnings=warnings,
+        content=content,
     )
 
 
@@ -152,9 +161,9 @@ def _missing_frames(scan: _Scan, stamps: list[int]) -> tuple[str, ...]:
     return (f"the file declares {declared} frames but holds {found}: it is incomplete or damaged",)
 
 
-def _index_by_decoding(path: Path, scan: _Scan, warnings: tuple[str, ...]) -> VideoSource:
+def _index_by_decoding(path: Path, content: Content | None, scan: _Scan, warnings: tuple[str, ...]) -> VideoSource:
     """Count the images that really come out, where the packets' timestamps are missing, doubled or guessed."""
-    container, stream = _open_container(path)
+    container, stream = _open_container(path, content)
     with closing(container):
         shown = [(frame.pts, bool(frame.key_frame)) for frame in _images(container, stream)]
     if not shown:
@@ -164,7 +173,7 @@ def _index_by_decoding(path: Path, scan: _Scan, warnings: tuple[str, ...]) -> Vi
         ordinals = np.arange(len(shown))
         zero = np.zeros(1, np.int64)
         table = FrameTable(ordinals, ordinals * scan.frame_time, scan.time_base)
-        return VideoSource(path, table, scan.frame_time, zero, zero, None, warnings)
+        return VideoSource(path, table, scan.frame_time, zero, zero, None, warnings, content)
     keys = sorted({0, *(i for i, (_, is_key) in enumerate(shown) if is_key)})
     return VideoSource(
         path=path,
@@ -174,6 +183,7 @@ def _index_by_decoding(path: Path, scan: _Scan, warnings: tuple[str, ...]) -> Vi
         seek_to=np.array([stamps[key] for key in keys], np.int64),
         ordinal_of={pts: i for i, pts in enumerate(stamps)},
         warnings=warnings,
+        content=content,
     )
 
 
@@ -256,7 +266,7 @@ class VideoCursor:
 
     def _reopen(self) -> None:
         self.close()
-        self._container, self._stream = _open_container(self._source.path)
+        self._container, self._stream = _open_container(self._source.path, self._source.content)
         codec = self._stream.codec_context
         codec.thread_count = self._threads
         codec.thread_type = "NONE" if self._threads == 1 else "AUTO"

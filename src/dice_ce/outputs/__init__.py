@@ -6,44 +6,115 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+from dice_ce.errors import UsageError, require
+from dice_ce.exam.dicom.identity import Identity
 from dice_ce.exam.open import Exam
 from dice_ce.files import atomic_folder
 from dice_ce.method.summary import Summary
-from dice_ce.outputs import findings, keyframes, report
+from dice_ce.outputs import dicom, fhir, findings, keyframes, pdf, report
 from dice_ce.outputs.places import check_place
+from dice_ce.outputs.results import Results, read_results
 
 
 @dataclass(frozen=True)
 class Output:
-    """One kind of output."""
+    """One kind of output: made from the exam, or from the results that are there already."""
 
     name: str
     """File or folder that it writes, and so may replace, in the folder of an exam."""
     about: str
-    write: Callable[[Summary, Exam, Path], None]
+    write: Callable[[Summary, Exam, Path], None] | None = None
     """Takes the summary, the exam, and the path to write to."""
+    export: Callable[[Results, Path], None] | None = None
+    """Takes summary and keyframes as they are in the folder, and the path to write to."""
+    modules: tuple[str, ...] = ()
+    """Packages of the extra `hospital` that it cannot do without."""
 
 
+_PDF = ("weasyprint", "jinja2")
 OUTPUTS: dict[str, Output] = {
     "keyframes": Output("keyframes", "the image of every finding", keyframes.write),
     "summary": Output("summary.json", "everything, for programs", lambda summary, exam, path: summary.write(path)),
     "findings": Output("findings.csv", "a row per finding, for spreadsheets and `evaluate`", findings.write),
     "report": Output("report.html", "one page for people, complete in itself", report.write),
+    "pdf": Output("report.pdf", "one to three pages to file and to sign", export=pdf.export, modules=_PDF),
+    "dicom": Output(
+        "dicom",
+        "structured report, key frames, key object selection and PDF as DICOM objects",
+        export=dicom.export,
+        modules=("pydicom", "highdicom", "PIL", *_PDF),
+    ),
+    "fhir": Output(
+        "fhir", "transaction bundles of FHIR R4 and R5", export=fhir.export, modules=("fhir.resources", *_PDF)
+    ),
 }
-DEFAULT_OUTPUTS = tuple(OUTPUTS)
+DEFAULT_OUTPUTS = tuple(kind for kind, output in OUTPUTS.items() if output.write is not None)
+EXPORTS = tuple(kind for kind, output in OUTPUTS.items() if output.export is not None)
+
+
+def read_kinds(text: str) -> tuple[str, ...]:
+    """Read `pdf,dicom,fhir`; ValueError if one of them is not among the exports."""
+    kinds = tuple(dict.fromkeys(part.strip().lower() for part in text.split(",") if part.strip()))
+    unknown = [kind for kind in kinds if kind not in EXPORTS]
+    if unknown or not kinds:
+        raise ValueError(f"'{unknown[0] if unknown else text}' is none of {', '.join(EXPORTS)}")
+    return kinds
+
+
+def check_installed(kinds: Sequence[str]) -> None:
+    """Say before any work what is not installed."""
+    for kind in kinds:
+        for module in OUTPUTS[kind].modules:
+            require(module, extra="hospital", purpose=f"the output '{kind}'")
 
 
 def write_outputs(
-    summary: Summary, exam: Exam, out: Path, *, kinds: Sequence[str] = DEFAULT_OUTPUTS, force: bool = False
+    summary: Summary,
+    exam: Exam,
+    out: Path,
+    *,
+    kinds: Sequence[str] = DEFAULT_OUTPUTS,
+    also: Sequence[str] = (),
+    identity: Identity | None = None,
+    force: bool = False,
 ) -> Path:
     """Write everything into `out/<exam>`; an earlier result there is replaced whole, once the new one is complete.
 
+    `also` names further outputs, such as "pdf"; `identity` is whose exam it is, which nothing says otherwise.
     What is there but is not an earlier result of the same exam is refused, unless `force` is given. Files of other
     people beside ours are kept in any case.
     """
     folder = out / exam.id
     check_place(folder, exam.source.path, lambda: exam.digest, force)
+    check_installed(also)
     with atomic_folder(folder, {output.name for output in OUTPUTS.values()}) as draft:
         for kind in kinds:
-            OUTPUTS[kind].write(summary, exam, draft / OUTPUTS[kind].name)
+            write = OUTPUTS[kind].write
+            assert write is not None, kind
+            write(summary, exam, draft / OUTPUTS[kind].name)
+        if also:
+            export_kinds(read_results(draft, identity), draft, also)
     return folder
+
+
+def export_results(
+    folder: Path, out: Path, *, kinds: Sequence[str], identity: Identity | None = None, force: bool = False
+) -> list[Path]:
+    """Make exports from results that are there, all of them or none; return what was written."""
+    results = read_results(folder, identity)
+    names = [OUTPUTS[kind].name for kind in kinds]
+    there = [name for name in names if (out / name).exists()]
+    if there and not force and out.resolve() != folder.resolve():
+        raise UsageError(f"{out / there[0]}: is there already; give another --out, or replace it with --force")
+    check_installed(kinds)
+    with atomic_folder(out, set(names)) as draft:
+        export_kinds(results, draft, kinds)
+    return [out / name for name in names]
+
+
+def export_kinds(results: Results, folder: Path, kinds: Sequence[str]) -> None:
+    """Make exports into a folder."""
+    for kind in kinds:
+        export = OUTPUTS[kind].export
+        assert export is not None, kind
+        export(results, folder / OUTPUTS[kind].name)

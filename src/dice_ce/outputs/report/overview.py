@@ -15,6 +15,7 @@ CLOCKS = {
     "sidecar": "from the clock file",
     "options": "as given",
     "file names": "from the file names",
+    "DICOM": "from the DICOM object",
     "container": "from the video",
     "playback": "playback only",
 }
