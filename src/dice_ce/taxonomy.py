@@ -43,6 +43,7 @@ ALIASES = {
     "lymphangioectasis": "lymphangiectasia",
     "lymph follicle": "lymphoid follicular hyperplasia",
     "polyp-like": "polyp",
+    "polypoid": "polyp",
     "worms": "parasite",
     "worm": "parasite",
     "fluid accumulation": "intestinal fluid accumulation",

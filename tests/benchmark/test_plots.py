@@ -93,6 +93,7 @@ def results(*outcomes: Outcome) -> Results:
         "default",
         "head",
         {},
+        {},
         outcomes,
         comparison,
         None,
@@ -362,8 +363,8 @@ def test_a_case_study_shows_the_frame_of_each_finding_and_of_each_answer(
     assert written.has("✗ erosion\n+10 s")
     assert written.has("✓ polyp\n−40 s")
     assert written.count("missed") == 4
-    assert written.has("DiCE\n1 of 3 right")
-    assert written.has("AKS\n2 of 3 right")
+    assert written.has("DiCE\n1 of 3 right\nin 3 frames")
+    assert written.has("AKS\n2 of 3 right\nin 5 frames")
     assert "Uniform" not in " ".join(written)
     assert DISCLAIMER in written
 

@@ -1,16 +1,20 @@
 """The benchmark of all methods, on tiny exams with a random bundle."""
 
 import json
-from collections.abc import Sequence
-from dataclasses import replace
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 import numpy as np
 import pytest
 
+from dice_ce.benchmark.diagnosers import OpenDiagnoser
 from dice_ce.benchmark.methods import BASELINES, METHODS, ablations
 from dice_ce.benchmark.networks import Networks
+from dice_ce.benchmark.report import write_report
 from dice_ce.benchmark.run import choose, list_rows, run_benchmark
+from dice_ce.benchmark.tables import main_table
 from dice_ce.cli import main
 from dice_ce.datasets.folder import ExamRow, load_dataset
 from dice_ce.errors import UsageError
@@ -20,6 +24,7 @@ from dice_ce.method.converger import ConvergerSettings
 from dice_ce.method.selector import SelectorSettings
 from dice_ce.method.settings import Settings
 from dice_ce.settings import values_of
+from dice_ce.taxonomy import Taxonomy
 
 
 @pytest.fixture
@@ -92,15 +97,31 @@ def silent(label: str, unit: str = "") -> object:
     return lambda done, total: None
 
 
-def test_another_diagnoser_labels_what_the_baselines_chose_and_leaves_dice_alone(
+@dataclass(frozen=True)
+class Played:
+    """A diagnoser that labels by the number of the frame, and notes when it is opened and closed."""
+
+    name: str
+    divisor: int
+    log: list[str]
+    asked: list[list[int]]
+
+    @contextmanager
+    def open(self, taxonomy: Taxonomy) -> Iterator[OpenDiagnoser]:
+        def label(row: ExamRow, frames: Sequence[int]) -> dict[int, int]:
+            self.asked.append(list(frames))
+            return {frame: frame % self.divisor for frame in frames}
+
+        self.log.append(f"open {self.name}")
+        yield OpenDiagnoser(label, 8_000_000_000)
+        self.log.append(f"close {self.name}")
+
+
+def test_other_diagnosers_add_rows_for_what_the_baselines_chose_and_leave_the_rest_alone(
     dataset: Path, bundle: Bundle, tmp_path: Path
 ) -> None:
-    asked: list[list[int]] = []
-
-    def labeller(row: ExamRow, frames: Sequence[int]) -> dict[int, int]:
-        asked.append(list(frames))
-        return {frame: frame % 3 for frame in frames}
-
+    log: list[str] = []
+    players = [Played("thirds", 3, log, []), Played("Big/fifths", 5, log, [])]
     data = load_dataset(dataset).of("test")
     wanted = ["aks", "uniform-raw"]
     plain = run_benchmark(data, Networks(bundle), tmp_path / "a", wanted=wanted, watch=silent)  # type: ignore[arg-type]
@@ -109,17 +130,46 @@ def test_another_diagnoser_labels_what_the_baselines_chose_and_leaves_dice_alone
         Networks(bundle),
         tmp_path / "b",
         wanted=wanted,
-        labeller=("thirds", labeller),
+        diagnosers=players,  # type: ignore[arg-type]
         watch=silent,  # type: ignore[arg-type]
     )
-    assert other.diagnoser == "thirds"
-    assert all(len(frames) == len(set(frames)) for frames in asked)
-    for before, after in zip(plain.outcomes, other.outcomes, strict=True):
-        for exam_id, chosen in after.selections.items():
-            np.testing.assert_array_equal(chosen.frames, before.selections[exam_id].frames)
-            is_dice = after.row.key == "dice"
-            expected = before.selections[exam_id].labels if is_dice else chosen.frames % 3
+    assert log == ["open thirds", "close thirds", "open Big/fifths", "close Big/fifths"]
+    assert all(len(frames) == len(set(frames)) for player in players for frames in player.asked)
+    before = {outcome.row.key: outcome for outcome in plain.outcomes}
+    after = {outcome.row.key: outcome for outcome in other.outcomes}
+    added = ["uniform-raw@thirds", "aks@thirds", "uniform-raw@Big-fifths", "aks@Big-fifths"]
+    assert list(after) == [*before, *added]
+    for key, outcome in after.items():
+        base = before[key.partition("@")[0]]
+        for exam_id, chosen in outcome.selections.items():
+            np.testing.assert_array_equal(chosen.frames, base.selections[exam_id].frames)
+            divisor = {"thirds": 3, "Big/fifths": 5}.get(outcome.row.diagnoser)
+            expected = base.selections[exam_id].labels if divisor is None else chosen.frames % divisor
             np.testing.assert_array_equal(chosen.labels, expected)
+    assert (tmp_path / "b" / "predictions" / "aks@Big-fifths.csv").is_file()
+
+
+def test_the_main_table_has_a_row_per_baseline_and_diagnoser(dataset: Path, bundle: Bundle, tmp_path: Path) -> None:
+    results = run_benchmark(
+        load_dataset(dataset).of("test"),
+        Networks(bundle),
+        tmp_path,
+        wanted=["aks", "vilamp"],
+        diagnosers=[Played("thirds", 3, [], [])],  # type: ignore[list-item]
+        watch=silent,  # type: ignore[arg-type]
+    )
+    table = main_table(results)
+    assert table.header[:3] == ("Method", "Diagnoser", "Parameters")
+    assert [(row[0].text, row[1].text) for row in table.rows] == [
+        ("AKS", "own head"),
+        ("ViLAMP", "own head"),
+        ("AKS", "thirds"),
+        ("ViLAMP", "thirds"),
+        ("DiCE", "own head"),
+    ]
+    assert table.rows[2][2].text == "8.0 B"
+    write_report(results, tmp_path, command="x")
+    assert "diagnoser: own head, thirds" in (tmp_path / "results.md").read_text()
 
 
 def test_the_benchmark_writes_tables_and_what_evaluate_reads(

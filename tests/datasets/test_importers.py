@@ -12,6 +12,7 @@ from collections import Counter
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
+import numpy as np
 import openpyxl
 import pytest
 
@@ -24,6 +25,7 @@ from dice_ce.datasets.tables import Box, Event, LabelledFrame, Tables, Timeline
 from dice_ce.datasets.timelines import disjoint, runs
 from dice_ce.datasets.words import DISTRACTORS, HARMLESS, label_of, labels_of, unique
 from dice_ce.errors import InputError, MissingExtraError, UsageError
+from dice_ce.exam.codec import write_image
 from dice_ce.extras import install_command
 from dice_ce.taxonomy import VIDEOCAP_12
 
@@ -237,11 +239,79 @@ def write_pool(folder: Path) -> Path:
     return folder
 
 
+def write_kid(folder: Path) -> Path:
+    """Both datasets: a mask in a folder of its own, one beside its image, one that is empty, one without an image."""
+    for name in (
+        "vascular/vascular1.png",
+        "vascular/vascular2.png",
+        "inflammatory/inflammatory7.png",
+        "polypoid/polypoid4~0.png",
+        "ampulla-of-vater/ampulla 1.png",
+        "normal-small-bowel/normalsb12.png",
+        "normal-esophagus/0001.png",
+        "dataset-1/Angioectasias/angioectasia-P0-1.png",
+        "dataset-1/bleeding3.png",
+        "dataset-1/Chylous-cysts/c1.png",
+    ):
+        touch(folder / name)
+    write_mask(folder / "vascular-annotations" / "vascular1m.png", rows=(9, 18), columns=(0, 24))
+    write_mask(folder / "vascular-annotations" / "vascular2m.png", rows=(0, 0), columns=(0, 0))
+    write_mask(folder / "inflammatory" / "inflammatory7m.png", rows=(35, 36), columns=(12, 48))
+    write_mask(folder / "vascular-annotations" / "vascular99m.png", rows=(0, 1), columns=(0, 1))
+    return folder
+
+
+def write_mask(path: Path, rows: tuple[int, int], columns: tuple[int, int]) -> None:
+    """Write a mask of 48x36 pixels that is white in some rows and columns."""
+    image = np.zeros((36, 48, 3), np.uint8)
+    image[slice(*rows), slice(*columns)] = 255
+    path.parent.mkdir(parents=True, exist_ok=True)
+    write_image(path, image)
+
+
+def write_rhode_island(folder: Path) -> Path:
+    """Two studies, one still in the folder of its zip file; a gap in the numbers, and a number in two organs."""
+    organs = {"1_esophagus": (26, 27, 28), "2_stomach": (29, 31, 32), "3_small_bowel": (32, 33), "4_colon": (34,)}
+    for organ, numbers in organs.items():
+        for number in numbers:
+            touch(folder / "s001" / organ / f"image-{number:05d}.png")
+    touch(folder / "s001" / "1_esophagus" / ".DS_Store")
+    touch(folder / "Study 401-424" / "s424" / "3_small_bowel" / "image-00007.png")
+    touch(folder / "readme.txt")
+    return folder
+
+
+KODA = """\
+imagePath,>75%,50%-75%,25%-49%,<25%,<5%,5%-25%,26%-50%,>50%,Date,User
+img/cleanliness_1.jpg,1,0,0,0,1,0,0,0,2023-01-01,a@x.org
+img/cleanliness_1.jpg,0,1,0,0,1,0,0,0,2023-01-02,b@x.org
+img\\cleanliness_2.jpg,0,0,0,1,0,0,0,1,2023-01-02,b@x.org
+img/cleanliness_3.jpg,0,0,0,0,0,0,0,0,2023-01-02,b@x.org
+"""
+
+
+def write_ai_koda(folder: Path) -> Path:
+    """A table of two readers who disagree, and one in a spreadsheet; one of the images is here."""
+    touch(folder / "ratings.csv", KODA)
+    touch(folder / "test_images" / "cleanliness_1.jpg")
+    book = openpyxl.Workbook()
+    sheet = book.active
+    assert sheet is not None
+    sheet.append(KODA.split("\n")[0].split(","))
+    sheet.append(["cleanliness_2.jpg", 0, 0, 1, 0, 0, 0, 0, 1, None, "c@x.org"])
+    sheet.append(["cleanliness_2.jpg", 0, 0, 1, 0, 0, 0, None, 1, None, "c@x.org"])
+    book.save(folder / "ratings of c.xlsx")
+    return folder
+
+
 LAYOUTS: dict[str, list[Callable[[Path], Path]]] = {
     "kvasir-capsule": [write_kvasir],
     "capsule-vision": [write_capsule_vision],
     "see-ai": [write_see_ai],
     "galar": [write_galar_labels, write_galar_events],
+    "kid": [write_kid],
+    "rhode-island": [write_rhode_island],
+    "ai-koda": [write_ai_koda],
     "pool": [write_pool, write_capsule_vision],
 }
 CASES = [(name, write) for name, writers in LAYOUTS.items() for write in writers]
@@ -275,7 +345,7 @@ def test_frames_and_events_keep_their_promises(name: str, write: Callable[[Path]
 
 def check_frame(frame: LabelledFrame, folder: Path) -> None:
     assert frame.path.is_relative_to(folder)
-    assert frame.source in ("KVASIR", "SEE-AI", "AIIMS", "KID")
+    assert frame.source in ("KVASIR", "SEE-AI", "AIIMS", "KID", "AI-KODA")
     assert frame.words
     assert frame.labels == tuple(label for label in VIDEOCAP_12 if label in frame.labels)
     assert frame.labels == ("normal",) or "normal" not in frame.labels
@@ -325,7 +395,10 @@ def test_a_file_in_the_place_of_the_folder_is_refused(name: str, tmp_path: Path)
 def test_an_unknown_importer_gets_a_suggestion(tmp_path: Path) -> None:
     with pytest.raises(UsageError, match="there is no importer 'kvasir-capsul'; did you mean 'kvasir-capsule'"):
         import_dataset("kvasir-capsul", tmp_path)
-    with pytest.raises(UsageError, match="choose one of kvasir-capsule, capsule-vision, see-ai, galar, pool"):
+    with pytest.raises(
+        UsageError,
+        match="choose one of kvasir-capsule, capsule-vision, see-ai, galar, kid, rhode-island, ai-koda, pool",
+    ):
         import_dataset("xyz", tmp_path)
 
 
@@ -420,6 +493,29 @@ BROKEN = [
     ),
     ("see-ai", "image00001.txt", "1 0.5 0.5 0.1 0.1\n1 50 50 10 10", "image00001.txt, line 2: '1 50 50 10 10' is not"),
     ("see-ai", "image00001.txt", "1 a b c d", "image00001.txt, line 1: '1 a b c d' is not"),
+    ("kid", "odds/thing1.png", "x", "thing1.png: neither its name nor its folder is a class of KID; KID's are ampulla"),
+    ("kid", "odds/vasculr1.png", "x", "vasculr1.png: neither .* did you mean 'vascular'?"),
+    ("kid", "vascular-annotations/vascular1m.png", "x", "vascular1m.png: not a readable image; download"),
+    ("kid", "vascular-annotations/zz1m.png", "", "zz1m.png: not a readable image; download"),
+    ("rhode-island", "s001/5_rectum/image-00001.png", "x", "5_rectum: not an organ of this dataset; expected 1_esoph"),
+    ("rhode-island", "s001/4_colon/frame1.png", "x", "frame1.png: expected a name like image-00001.png; rename"),
+    ("rhode-island", "Study 1/s001/4_colon/image-00001.png", "x", "study 's001' stands there twice; remove one"),
+    ("ai-koda", "ratings.csv", "", "ratings.csv: the file is empty; download"),
+    ("ai-koda", "ratings.csv", KODA.replace("<25%", "<24%"), "ratings.csv, line 1: no column '<25%'; expected"),
+    (
+        "ai-koda",
+        "ratings.csv",
+        KODA.replace(",1,0,0,0,2023-01-01", ",x,0,0,0,2023-01-01"),
+        "line 2: 'x' in column '<5%'",
+    ),
+    ("ai-koda", "ratings.csv", KODA.replace("1.jpg,1,0", "1.jpg,1,1"), "line 2: >75% and 50%-75% both answer 'visual"),
+    (
+        "ai-koda",
+        "ratings.csv",
+        KODA.replace("img/cleanliness_3.jpg", ""),
+        "line 5: no image in column 'imagePath'; add",
+    ),
+    ("ai-koda", "more.xlsx", "PK", "more.xlsx: not a readable .xlsx file; download"),
     ("galar", "events.json", "", "events.json: the file is empty; download"),
     ("galar", "events.json", '{"videos": [', "events.json, line 1: not JSON"),
     ("galar", "events.json", '{"exams": []}', "events.json: no list of 'videos' in it"),

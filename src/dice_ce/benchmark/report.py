@@ -101,11 +101,12 @@ def _draw(results: Results, out: Path) -> dict[str, str]:
 def _page(results: Results, tables: dict[str, Table], plots: dict[str, str], command: str) -> str:
     exams = len(results.dataset.exams)
     findings = sum(len(annotation.findings) for annotation in results.dataset.annotations.values())
+    diagnosers = ", ".join((f"own {results.diagnoser}", *results.parameters))
     lines = [
         f"# Benchmark on '{results.dataset.folder.resolve().name}'",
         "",
         f"**{DISCLAIMER}** {exams} exams, {findings} reported findings. Bundle `{results.bundle.name}` "
-        f"({results.bundle.digest[:12]}), diagnoser: {results.diagnoser}. Made by `{command}`. Intervals: 95 %, from "
+        f"({results.bundle.digest[:12]}), diagnoser: {diagnosers}. Made by `{command}`. Intervals: 95 %, from "
         "resampled patients. Best in bold, second best underlined.",
     ]
     for table in tables.values():

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import re
 from collections import defaultdict
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Literal, NamedTuple
@@ -12,6 +13,7 @@ import numpy as np
 import numpy.typing as npt
 
 from dice_ce.benchmark.comparison import Comparison, compare
+from dice_ce.benchmark.diagnosers import Diagnoser, Labeller
 from dice_ce.benchmark.evaluation import Evaluation, Protocol, evaluate
 from dice_ce.benchmark.frames import SelectorFigures, selector_figures
 from dice_ce.benchmark.match import Selection, Selections
@@ -28,7 +30,7 @@ from dice_ce.benchmark.methods import (
 from dice_ce.benchmark.networks import Networks
 from dice_ce.benchmark.truth import truth_beside
 from dice_ce.csvfile import table_text
-from dice_ce.datasets.folder import Dataset, ExamRow
+from dice_ce.datasets.folder import Dataset
 from dice_ce.errors import UsageError
 from dice_ce.files import write_atomically
 from dice_ce.method.bundle import DEFAULT_PROFILE, Bundle
@@ -36,10 +38,9 @@ from dice_ce.method.settings import Settings
 from dice_ce.progress import Watch
 from dice_ce.settings import Value, values_of
 from dice_ce.taxonomy import Taxonomy
+from dice_ce.types import Progress
 
 Group = Literal["ours", "ablation", "oracle", "fixed budget", "fixed budget with our prior", "raw video"]
-Labeller = Callable[[ExamRow, Sequence[int]], Mapping[int, int]]
-"""Another diagnoser, such as a vision-language model: labels of those frames that can be decoded, by ordinal."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -52,6 +53,8 @@ class Row:
     method: Method
     values: Mapping[str, Value]
     oracles: tuple[Oracle, ...] = ()
+    diagnoser: str = ""
+    """Which other diagnoser labels what is chosen; empty for the bundle's own."""
 
     def run(self, exam: ReadyExam, budget: int | None = None) -> Selections:
         """Choose frames of one exam; a budget is how many, at most."""
@@ -75,6 +78,9 @@ class Results:
     bundle: Bundle
     profile: str
     diagnoser: str
+    """The bundle's own."""
+    parameters: Mapping[str, int | None]
+    """Weights of the other diagnosers, by name."""
     seconds: Mapping[str, float]
     """Length of every exam."""
     outcomes: tuple[Outcome, ...]
@@ -155,18 +161,16 @@ def run_benchmark(
     *,
     profile: str = DEFAULT_PROFILE,
     wanted: Sequence[str] | None = None,
-    labeller: tuple[str, Labeller] | None = None,
+    diagnosers: Sequence[Diagnoser] = (),
     watch: Watch,
 ) -> Results:
     """Run the methods on exams whose features come from the cache, and score them; predictions are kept as CSV.
 
-    With a labeller and its name, the frames that the baselines choose are labelled by it; DiCE is left as it is.
+    Other diagnosers add rows: the frames that the baselines choose, labelled by each of them. DiCE is left as it is.
     """
     bundle = networks.bundle
     is_truth_known = all(truth_beside(row) for row in dataset.exams)
     known = list_rows(bundle, profile, is_truth_known=is_truth_known)
-    if labeller:  # our prior needs distributions, and it gives labels
-        known = {key: method for key, method in known.items() if method.group != "fixed budget with our prior"}
     chosen = choose(known, wanted)
     picked: dict[str, dict[str, Selections]] = {method.key: {} for method in chosen}
     shown: dict[tuple[str, int], dict[str, Selections]] = defaultdict(dict)
@@ -182,10 +186,17 @@ def run_benchmark(
             if method.group in CURVED:
                 for budget in BUDGETS:
                     shown[method.key, budget][row.exam_id] = method.run(exam, budget)
-        if labeller:
-            of_exam = relabelled(of_exam, row, labeller[1])
         for method, selected in of_exam.items():
             picked[method.key][row.exam_id] = selected
+    parameters: dict[str, int | None] = {}
+    for diagnoser in diagnosers:
+        with diagnoser.open(bundle.taxonomy) as model:
+            relabelled = relabel_all(
+                chosen, picked, dataset, diagnoser.name, model.label, watch(diagnoser.name, "exams")
+            )
+            parameters[diagnoser.name] = model.parameters
+        picked |= {method.key: selections for method, selections in relabelled.items()}
+        chosen += list(relabelled)
     patients = {row.exam_id: row.patient_id for row in dataset.exams}
     protocol = Protocol(taxonomy=bundle.taxonomy)
     outcomes = []
@@ -208,7 +219,8 @@ def run_benchmark(
         dataset,
         bundle,
         profile,
-        labeller[0] if labeller else "head" if bundle.looks_at_features else "network",
+        "head" if bundle.looks_at_features else "network",
+        parameters,
         seconds,
         tuple(outcomes),
         compare(rivals) if len(rivals) > 1 else None,
@@ -228,20 +240,40 @@ def run_rows(rows: Sequence[Row], exam: ReadyExam) -> dict[Row, Selections]:
     return chosen
 
 
-def relabelled(selections: Mapping[Row, Selections], row: ExamRow, labeller: Labeller) -> dict[Row, Selections]:
+def relabel_all(
+    rows: Sequence[Row],
+    picked: Mapping[str, Mapping[str, Selections]],
+    dataset: Dataset,
+    name: str,
+    labeller: Labeller,
+    progress: Progress,
+) -> dict[Row, dict[str, Selections]]:
     """Let another diagnoser label what the baselines chose; each frame is judged once, however many chose it.
 
     Frames that it could not look at have no label and are not selected.
     """
-    budgeted = {method for method in selections if method.group in ("fixed budget", "raw video")}
-    frames = sorted({int(frame) for method in budgeted for frame in selections[method].frames})
-    labels = labeller(row, frames)
+    budgeted = [row for row in rows if row.group in ("fixed budget", "raw video") and not row.diagnoser]
+    copies = {
+        row.key: replace(row, key=f"{row.key}@{printable_key(name)}", name=f"{row.name}, {name}", diagnoser=name)
+        for row in budgeted
+    }
+    found: dict[Row, dict[str, Selections]] = {copy: {} for copy in copies.values()}
+    for done, exam in enumerate(dataset.exams):
+        frames = sorted({int(frame) for row in budgeted for frame in picked[row.key][exam.exam_id].frames})
+        labels = labeller(exam, frames)
+        for row in budgeted:
+            chosen = picked[row.key][exam.exam_id]
+            shown = zip(chosen.times.tolist(), chosen.frames.tolist(), strict=True)
+            found[copies[row.key]][exam.exam_id] = Selections.of(
+                Selection(time, frame, labels[frame]) for time, frame in shown if frame in labels
+            )
+        progress(done + 1, len(dataset.exams))
+    return found
 
-    def relabel(chosen: Selections) -> Selections:
-        shown = zip(chosen.times.tolist(), chosen.frames.tolist(), strict=True)
-        return Selections.of(Selection(time, frame, labels[frame]) for time, frame in shown if frame in labels)
 
-    return {method: relabel(chosen) if method in budgeted else chosen for method, chosen in selections.items()}
+def printable_key(name: str) -> str:
+    """Write a diagnoser's name so that it can stand in a file name."""
+    return re.sub(r"[^A-Za-z0-9.]+", "-", name).strip("-")
 
 
 class ScreenedExam(NamedTuple):

@@ -55,13 +55,15 @@ def curves_table(results: Results, key: str) -> Table:
 
 
 def _figures_table(title: str, outcomes: Sequence[Outcome], results: Results) -> Table:
-    header = ("Method", "Parameters", "Frames per exam", *COLUMNS.values())
+    several = bool(results.parameters)
+    header = ("Method", *(("Diagnoser",) if several else ()), "Parameters", "Frames per exam", *COLUMNS.values())
     figures = {key: [outcome.evaluation.figures[key] for outcome in outcomes] for key in COLUMNS}
     ranks = {key: _ranks([figure.value for figure in column], key) for key, column in figures.items()}
     rows = tuple(
         (
-            Cell(outcome.row.name),
-            Cell(parameters_text(results)),
+            Cell(outcome.row.method.title if several else outcome.row.name),
+            *((Cell(outcome.row.diagnoser or f"own {results.diagnoser}"),) if several else ()),
+            Cell(parameters_text(results, outcome.row.diagnoser)),
             Cell(f"{outcome.evaluation.figures['frames'].value:.1f}"),
             *(Cell(figure_text(figures[key][i], key), ranks[key][i]) for key in COLUMNS),
         )
@@ -86,17 +88,21 @@ def figure_text(figure: Estimate, key: str) -> str:
     return f"{scale * figure.value:.1f} [{scale * figure.low:.1f}, {scale * figure.high:.1f}]"
 
 
-def parameters_text(results: Results) -> str:
-    """Count the weights of encoder, Selector and diagnoser, in millions."""
+def parameters_text(results: Results, diagnoser: str = "") -> str:
+    """Count the weights of encoder, Selector and diagnoser, in millions or billions."""
     networks, heads = [results.bundle.encoder], [results.bundle.selector]
-    if isinstance(results.bundle.diagnoser, HeadDiagnoser):
+    counts: list[int | None] = []
+    if diagnoser:
+        counts.append(results.parameters[diagnoser])
+    elif isinstance(results.bundle.diagnoser, HeadDiagnoser):
         heads.append(results.bundle.diagnoser.head)
     else:
         networks.append(results.bundle.diagnoser.network)
-    counts = [count_weights(network) for network in networks]
+    counts += [count_weights(network) for network in networks]
     if None in counts:
         return "–"
-    return f"{(sum(filter(None, counts)) + sum(head.parameters for head in heads)) / 1e6:.1f} M"
+    total = sum(filter(None, counts)) + sum(head.parameters for head in heads)
+    return f"{total / 1e9:.1f} B" if total >= 1e9 else f"{total / 1e6:.1f} M"
 
 
 def ablation_table(results: Results) -> Table:

@@ -26,9 +26,11 @@ class Extra(NamedTuple):
     purpose: str
 
 
+TABLES = (".md", ".csv", ".tex")
 DRAWING = Extra(("matplotlib",), "plots", "drawing results")
 TRAINING = Extra(("torch", "onnx", "cv2", "matplotlib"), "train", "training")
 TRAINING_HEADS = Extra(("torch",), "train", "training")
+FINETUNING = Extra(("torch", "transformers", "cv2", "PIL"), "finetune", "fine-tuning published models")
 COMPOSING = Extra(("cv2",), "datasets", "composing exams")
 
 
@@ -41,6 +43,13 @@ def an_image(*endings: str) -> Place:
         check_file(target)
 
     return check
+
+
+def a_table(target: Path) -> None:
+    """Expect a file for a table."""
+    if target.suffix.lower() not in TABLES:
+        raise UsageError(f"{target}: tables are written as {', '.join(TABLES)}; give one of these endings")
+    check_file(target)
 
 
 def a_folder(*marks: str) -> Place:

@@ -1,4 +1,4 @@
-"""Commands about data: data check, split, import, recordings, compose."""
+"""Commands about data: data check, split, import, compare, recordings, compose."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from dice_ce import DISCLAIMER
-from dice_ce.cli.checks import COMPOSING, DRAWING, a_file, a_folder, an_image, needs, writes
+from dice_ce.cli.checks import COMPOSING, DRAWING, a_file, a_folder, a_table, an_image, needs, writes
 from dice_ce.cli.shared import command, emit, positive_int, shares
 from dice_ce.errors import UsageError
 
@@ -16,7 +16,7 @@ from dice_ce.errors import UsageError
 def add_commands(commands: Any) -> None:
     """Describe the commands of this module."""
     data = commands.add_parser(
-        "data", help="datasets: check, split, import, recordings, compose", description="Work on datasets."
+        "data", help="datasets: check, split, import, compare, recordings, compose", description="Work on datasets."
     )
     parts = data.add_subparsers(title="commands", metavar="COMMAND", required=True)
 
@@ -33,9 +33,16 @@ def add_commands(commands: Any) -> None:
     split.add_argument("--force", action="store_true", help="deal again where splits are decided already")
 
     importer = command(parts, "import", run_import, "read a public dataset in its own layout into one table of frames")
-    importer.add_argument("name", help="kvasir-capsule, capsule-vision, see-ai, galar, or pool for a folder of several")
+    names = "kvasir-capsule, capsule-vision, see-ai, galar, kid, rhode-island, ai-koda, or pool for a folder of several"
+    importer.add_argument("name", help=names)
     importer.add_argument("folder", type=Path, metavar="DIR", help="the dataset as it was downloaded")
     writes(importer, "--out", a_file, metavar="CSV", help="write path, source, case, frame_number, label, split")
+
+    compare = command(parts, "compare", run_compare, "put datasets side by side: exams, frames, labels, reports, time")
+    places = "folder with exams.csv, or NAME=DIR for a public dataset as it was downloaded"
+    compare.add_argument("datasets", nargs="+", metavar="DIR|NAME=DIR", help=places)
+    compare.add_argument("--published", action="store_true", help="also the rows of the paper's table")
+    writes(compare, "--out", a_table, metavar="FILE", help="write the table there (.md, .csv or .tex)")
 
     recordings = command(parts, "recordings", run_recordings, "put the labelled frames of real videos back in order")
     recordings.add_argument("--frames", type=Path, required=True, metavar="DATA", help="folder with labelled frames")
@@ -101,6 +108,24 @@ def run_import(options: argparse.Namespace) -> int:
     if options.out:
         rows = write_frames(options.out, tables.frames)
         print(f"{options.out}: {rows:,} frames", file=sys.stderr if options.json else sys.stdout)
+    return 0
+
+
+def run_compare(options: argparse.Namespace) -> int:
+    """Print the comparison of datasets."""
+    from dice_ce.datasets.comparison import PUBLISHED, comparison_table, gather_facts
+    from dice_ce.files import write_atomically
+    from dice_ce.progress import ProgressBar
+
+    with ProgressBar("reading datasets", unit="datasets") as bar:
+        found = gather_facts(options.datasets, bar)
+    published = PUBLISHED if options.published else ()
+    table = comparison_table(found, published)
+    if options.out:
+        write = {".md": table.markdown, ".csv": table.csv, ".tex": table.latex}[options.out.suffix.lower()]
+        write_atomically(options.out, (write().rstrip("\n") + "\n").encode())
+    facts = {"found": [one.to_json() for one in found], "published": [one.to_json() for one in published]}
+    emit(options, {"disclaimer": DISCLAIMER, **facts}, table.text())
     return 0
 
 

@@ -3,9 +3,6 @@
 from __future__ import annotations
 
 import argparse
-import sys
-from collections.abc import Iterator, Sequence
-from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -23,9 +20,7 @@ from dice_ce.cli.shared import (
 )
 
 if TYPE_CHECKING:
-    from dice_ce.benchmark.run import Labeller
-    from dice_ce.datasets.folder import ExamRow
-    from dice_ce.taxonomy import Taxonomy
+    from dice_ce.benchmark.vlm import VlmOptions
 
 
 def add_commands(commands: Any) -> None:
@@ -56,8 +51,9 @@ def add_commands(commands: Any) -> None:
     add_folds_option(benchmark)
     benchmark.add_argument("--split", default="test", help="exams to score (default: test)")
     benchmark.add_argument("--methods", nargs="+", help="some methods only, for instance dice aks vilamp uniform-raw")
-    model = benchmark.add_argument_group("vision-language diagnoser", "Labels the frames that the baselines choose.")
-    model.add_argument("--diagnoser", metavar="NAME|PATH", help="Qwen3-VL, LingShu, …, a hub id or a folder")
+    model = benchmark.add_argument_group("other diagnosers", "Each labels the frames that the baselines choose.")
+    names = "Qwen3-VL, LingShu, …, a hub id, or a folder, also one that finetune wrote"
+    model.add_argument("--diagnoser", "--diagnosers", nargs="+", default=(), metavar="NAME|PATH", help=names)
     model.add_argument("--device", help="cpu or cuda (default: cuda if there is one)")
     model.add_argument("--permutations", type=positive_int, help="orders of the options to average (default: all)")
     model.add_argument("--batch", type=positive_int, default=8, help="images at once (default: 8)")
@@ -82,35 +78,20 @@ def run_evaluate(options: argparse.Namespace) -> int:
     return 0
 
 
-@contextmanager
-def _labeller(options: argparse.Namespace, taxonomy: Taxonomy) -> Iterator[tuple[str, Labeller]]:
-    """Load a vision-language model that labels frames; say at the end how often it gave no answer."""
-    from dice_ce.benchmark.vlm import VlmOptions, load_vlm
+def _vlm_options(options: argparse.Namespace) -> VlmOptions:
+    from dice_ce.benchmark.vlm import VlmOptions
 
-    chosen = VlmOptions(
+    return VlmOptions(
         device=options.device,
         permutations=options.permutations,
         batch=options.batch,
         allow_remote_code=options.allow_remote_code,
     )
-    with load_vlm(options.diagnoser, taxonomy, chosen) as model:
-
-        def label(row: ExamRow, frames: Sequence[int]) -> dict[int, int]:
-            with row.open() as exam:
-                images = dict(exam.images(frames))
-            return dict(zip(images, model.diagnose(images.values(), len(images)).argmax(axis=1).tolist(), strict=True))
-
-        yield model.report.name, label
-        report = model.report
-        print(
-            f"{report.name}: {report.images:,} frames, {report.questions:,} questions, {report.unparsable:,} without "
-            "a usable answer",
-            file=sys.stderr,
-        )
 
 
 def run_benchmark(options: argparse.Namespace) -> int:
     """Run every method and write tables and plots; what is in the cache is not computed again."""
+    from dice_ce.benchmark.diagnosers import list_diagnosers
     from dice_ce.benchmark.networks import Networks
     from dice_ce.benchmark.report import write_report
     from dice_ce.benchmark.run import choose, list_rows, run_benchmark
@@ -119,18 +100,17 @@ def run_benchmark(options: argparse.Namespace) -> int:
     networks = Networks.load(options.bundle, options.folds)
     bundle = networks.bundle
     dataset = networks.exams(load_dataset(options.data, bundle.taxonomy), options.split)
-    choose(
-        list_rows(bundle, options.profile, is_truth_known=True), options.methods
-    )  # before gigabytes of a diagnoser are loaded
-    with progress_bars() as watch, ExitStack() as stack:
-        labeller = stack.enter_context(_labeller(options, bundle.taxonomy)) if options.diagnoser else None
+    # Names are understood before hours of work and gigabytes of weights.
+    choose(list_rows(bundle, options.profile, is_truth_known=True), options.methods)
+    diagnosers = list_diagnosers(options.diagnoser, _vlm_options(options), dataset) if options.diagnoser else ()
+    with progress_bars() as watch:
         results = run_benchmark(
             dataset,
             networks,
             options.out,
             profile=options.profile,
             wanted=options.methods,
-            labeller=labeller,
+            diagnosers=diagnosers,
             watch=watch,
         )
     page = write_report(results, options.out, command=command_line(options))

@@ -40,6 +40,9 @@ IMPORTERS: dict[str, Importer] = {
         "see_ai:import_see_ai", "all_annotation.csv or box files imageNNNNN.txt; also images imageNNNNN.jpg"
     ),
     "galar": Importer("galar:import_galar", "Labels/<video>.csv or events.json, or that file itself"),
+    "kid": Importer("kid:import_kid", "images such as vascular/vascular1.png; also masks vascular1m.png"),
+    "rhode-island": Importer("rhode_island:import_rhode_island", "s001/1_esophagus/image-00001.png and so on"),
+    "ai-koda": Importer("ai_koda:import_ai_koda", "tables of ratings (.csv or .xlsx) and images"),
     "pool": Importer(
         "pool:load_pool",
         "capsule-vision-2024/ with kvasir-capsule/ and see-ai/ beside it, or training|validation/, or frames.csv",

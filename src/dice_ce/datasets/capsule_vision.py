@@ -6,8 +6,6 @@ two sides of the challenge's split share videos, patients and even images; the r
 
 from __future__ import annotations
 
-import zipfile
-import zlib
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -16,10 +14,10 @@ from typing import Any
 
 from dice_ce.datasets import kvasir, see_ai
 from dice_ce.datasets.duplicates import duplicates_across, identical_files
-from dice_ce.datasets.published import existing_folder, find_images
+from dice_ce.datasets.published import existing_folder, find_images, read_workbook
 from dice_ce.datasets.tables import LabelledFrame, Tables
 from dice_ce.datasets.words import check_word, labels_of, unique
-from dice_ce.errors import InputError, require
+from dice_ce.errors import InputError
 
 SPLITS = ("training", "validation")
 AIIMS = "AIIMS"
@@ -164,26 +162,7 @@ def _compare_with_sheets(folder: Path, files: Iterable[TreeFile]) -> Iterator[st
 
 def read_sheet(path: Path) -> Mapping[str, tuple[str, ...]]:
     """Read a spreadsheet: the paths with slashes, as relative to the dataset, and the classes marked with 1."""
-    openpyxl = require("openpyxl", extra="datasets", purpose=f"reading {path.name}")
-    broken = (
-        zipfile.BadZipFile,
-        zlib.error,
-        openpyxl.utils.exceptions.InvalidFileException,
-        EOFError,
-        KeyError,
-        SyntaxError,  # XML parsers derive theirs from it
-        ValueError,
-    )
-    try:
-        book = openpyxl.load_workbook(path, read_only=True, data_only=True)
-        try:
-            rows = list(book.worksheets[0].iter_rows(values_only=True)) if book.worksheets else []
-        finally:
-            book.close()
-    except OSError as error:
-        raise InputError(f"{path}: cannot be read ({error.strerror}); check the permissions") from error
-    except broken as error:
-        raise InputError(f"{path}: not a readable .xlsx file; download it again, or remove it") from error
+    rows = read_workbook(path)
     if not rows or PATH not in rows[0] or SOURCE not in rows[0]:
         raise InputError(f"{path}, line 1: no columns '{PATH}' and '{SOURCE}' on the first sheet; download it again")
     classes = {

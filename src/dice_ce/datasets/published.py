@@ -8,12 +8,14 @@ from __future__ import annotations
 import csv
 import json
 import os
+import zipfile
+import zlib
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from dice_ce.errors import InputError
+from dice_ce.errors import InputError, require
 
 DELIMITERS = ",;\t|"
 IMAGES = (".jpg", ".jpeg", ".png")
@@ -108,6 +110,30 @@ def open_table(
     _check_header(path, header, required, delimiter)
     columns = {name: place for place, name in enumerate(header) if name}
     return columns, _numbered(path, lines)
+
+
+def read_workbook(path: Path) -> list[tuple[Any, ...]]:
+    """Read the rows of a spreadsheet's first sheet."""
+    openpyxl = require("openpyxl", extra="datasets", purpose=f"reading {path.name}")
+    broken = (
+        zipfile.BadZipFile,
+        zlib.error,
+        openpyxl.utils.exceptions.InvalidFileException,
+        EOFError,
+        KeyError,
+        SyntaxError,  # XML parsers derive theirs from it
+        ValueError,
+    )
+    try:
+        book = openpyxl.load_workbook(path, read_only=True, data_only=True)
+        try:
+            return list(book.worksheets[0].iter_rows(values_only=True)) if book.worksheets else []
+        finally:
+            book.close()
+    except OSError as error:
+        raise InputError(f"{path}: cannot be read ({error.strerror}); check the permissions") from error
+    except broken as error:
+        raise InputError(f"{path}: not a readable .xlsx file; download it again, or remove it") from error
 
 
 def _numbered(path: Path, lines: Any) -> Iterator[tuple[int, list[str]]]:

@@ -55,7 +55,9 @@ def draw_case_study(results: Results, exam_id: str, exam: Exam, target: Path) ->
         _name_row(grid[0, 0], "Report", "bold")
         for axes, method in zip(grid[1:, 0], methods, strict=True):
             name = method.outcome.row.name
-            _name_row(axes, f"{name}\n{method.right} of {count} right", weight(method.outcome))
+            frames = len(method.selections)
+            shown_in = f"in {frames} frame{'s' if frames != 1 else ''}"  # or a longer summary seems a better one
+            _name_row(axes, f"{name}\n{method.right} of {count} right\n{shown_in}", weight(method.outcome))
 
 
 def _name_row(axes: Axes, name: str, thick: str) -> None:

@@ -54,12 +54,16 @@ class ChatModel:
         found = []
         for group in same_shape(prepared):
             with self.lock, torch.inference_mode(), enough_memory(torch, self._too_much(group)):
-                logits = self.network(**self.inputs(group, text), logits_to_keep=1, use_cache=False).logits
-            found.append(logits[:, -1, chosen].float().cpu().numpy())
+                logits = self.answer_logits(group, text)
+            found.append(logits[:, chosen].float().cpu().numpy())
         logits = np.concatenate(found)
         if not np.isfinite(logits).all():
             raise InputError(f"{self.name}: its numbers overflow in {self.network.dtype}; use bfloat16 or float32")
         return np.asarray(logits, np.float32)
+
+    def answer_logits(self, group: Sequence[Prepared], text: str) -> Any:
+        """Return the logits [images, tokens] where the answer begins, for images of one shape."""
+        return self.network(**self.inputs(group, text), logits_to_keep=1, use_cache=False).logits[:, -1]
 
     def reply(self, prepared: Sequence[Prepared], question: str) -> list[str]:
         """Return what the model says, always its likeliest words."""

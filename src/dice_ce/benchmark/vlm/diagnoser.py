@@ -107,6 +107,8 @@ class VlmDiagnoser:
     """Rotations of the options to average over; as many as labels, and no position is preferred."""
     batch: int = BATCH
     close: Callable[[], None] = field(default=lambda: None, repr=False)
+    parameters: int | None = None
+    """How many weights it has, where that can be counted."""
     _counts: Counter[str] = field(default_factory=Counter, repr=False)
 
     def __enter__(self) -> Self:

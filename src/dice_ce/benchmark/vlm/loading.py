@@ -85,7 +85,16 @@ def load_vlm(spec: str, taxonomy: Taxonomy | None = None, options: VlmOptions | 
     model = load_chat_model(chosen, options)
     instruction = AFTER_THINKING if chosen.entry is not None and chosen.entry.thinks else BY_NAME
     ask = ask_by_letter(model) if method == "letters" else ask_by_talking(model, instruction)
-    return VlmDiagnoser(chosen.name, method, model.prepare, ask, taxonomy, permutations, options.batch)
+    return VlmDiagnoser(
+        chosen.name,
+        method,
+        model.prepare,
+        ask,
+        taxonomy,
+        permutations,
+        options.batch,
+        parameters=sum(int(value.numel()) for value in model.network.parameters()),
+    )
 
 
 def load_chat_model(chosen: Chosen, options: VlmOptions) -> ChatModel:
@@ -98,7 +107,7 @@ def load_chat_model(chosen: Chosen, options: VlmOptions) -> ChatModel:
     device = choose_device(torch, options.device)
     with quiet("transformers", "huggingface_hub"):
         # The weights come second, for the reason given above.
-        family = _find_family(source, fetch(hub, source, CONFIG_FILES))
+        family = find_family(source, fetch(hub, source, CONFIG_FILES))
         folder = fetch(hub, source, CONFIG_FILES + WEIGHT_FILES)
         with without_progress_bars(transformers, hub):
             tokenizer = _load_tokenizer(transformers, source, folder)
@@ -149,7 +158,8 @@ def _dtype(wanted: str | None, device: str) -> str:
     return wanted or ("float32" if device == "cpu" else "bfloat16")
 
 
-def _find_family(source: str, folder: Path) -> Family:
+def find_family(source: str, folder: Path) -> Family:
+    """Tell by config.json what kind of model lies in a folder."""
     facts = read_json(folder / "config.json")
     if not facts:
         raise InputError(

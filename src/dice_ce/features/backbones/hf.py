@@ -120,7 +120,7 @@ def load_hf(spec: str) -> TransformersEncoder:
         # The weights come second: nobody should wait for gigabytes to hear that the model is not supported.
         family = _find_family(spec, fetch(hub, spec, CONFIG_FILES))
         folder = fetch(hub, spec, CONFIG_FILES + WEIGHT_FILES)
-        tower = _load_tower(torch, transformers, spec, folder)
+        tower = load_tower(torch, transformers, spec, folder)
     preprocessing = _read_preprocessing(folder, family, tower.config.image_size)
     network = _wrap(torch, tower, preprocessing, family.options)
     return TransformersEncoder(
@@ -208,8 +208,13 @@ def _find_family(spec: str, folder: Path) -> Family:
     return FAMILIES[model_type]
 
 
-def _load_tower(torch: ModuleType, transformers: ModuleType, spec: str, folder: Path) -> Any:
-    """Load the vision part, and refuse to make up weights that the file does not have."""
+def load_tower(
+    torch: ModuleType, transformers: ModuleType, spec: str, folder: Path, *, needs_pooling: bool = True
+) -> Any:
+    """Load the vision part, and refuse to make up weights that the file does not have.
+
+    Without `needs_pooling` those of the pooling layer may be missing, which is then left out of the model.
+    """
     if not any(folder.glob("model*.safetensors")):
         raise EncoderError(
             f"{spec}: there is no model.safetensors, and pickled weights are not read because they can run code; "
@@ -230,6 +235,9 @@ def _load_tower(torch: ModuleType, transformers: ModuleType, spec: str, folder: 
         raise EncoderError(f"{spec}: damaged model ({reason(error)}); download it again") from error
     # The mask token is for training only.
     missing = {name for name in report["missing_keys"] if not name.endswith("mask_token")}
+    if not needs_pooling and (made_up := {name for name in missing if name.startswith("pooler.")}):
+        missing -= made_up
+        tower.pooler = None
     unfit = sorted(missing | {name for name, *_ in report["mismatched_keys"]})
     if unfit:
         raise EncoderError(
@@ -239,10 +247,23 @@ def _load_tower(torch: ModuleType, transformers: ModuleType, spec: str, folder: 
     return tower.eval().requires_grad_(False)
 
 
-def _read_preprocessing(folder: Path, family: Family, image_size: object) -> Preprocessing:
-    """Combine the family's way with what the checkpoint's files say; newer ones nest it in another file."""
+def read_preprocessing(spec: str, folder: Path, image_size: object) -> Preprocessing:
+    """Read how a model of any type wants its images; of types that are not ours, a preprocessor file must say so."""
+    family = FAMILIES.get(str(read_json(folder / "config.json").get("model_type")))
+    if family is None and not _given(folder):
+        raise EncoderError(f"{spec}: there is no preprocessor_config.json in it; download the model again, with it")
+    return _read_preprocessing(folder, family or _DINOV3, image_size)
+
+
+def _given(folder: Path) -> dict[str, Any]:
+    """Read what the checkpoint says about its images; newer ones nest it in another file."""
     nested = read_json(folder / "processor_config.json").get("image_processor")
-    given = nested or read_json(folder / "preprocessor_config.json")
+    return dict(nested or read_json(folder / "preprocessor_config.json"))
+
+
+def _read_preprocessing(folder: Path, family: Family, image_size: object) -> Preprocessing:
+    """Combine the family's way with what the checkpoint's files say."""
+    given = _given(folder)
     default = family.preprocessing
     try:
         if family.sized_by_config:
