@@ -6,7 +6,7 @@ export PIP_CONSTRAINT := $(CURDIR)/constraints.txt
 # Real capsule frames, if they lie beside this folder; tests that need them are skipped otherwise.
 export DICE_CE_DATA ?= $(wildcard $(CURDIR)/../shared/data)
 
-.PHONY: demo test test-hard soak check lint fuzz bench bundle results composed constraints clean
+.PHONY: demo test test-hard soak archive-faults check lint fuzz bench bundle results composed constraints clean
 
 demo: .venv/demo-installed  ## make an exam, summarise it, say where the report is
 	$(BIN)/dice-ce simulate --out demo/exam.mp4 --frames 3000
@@ -23,6 +23,9 @@ test-hard: .venv/dev-installed  ## all tests three times, in random order, besid
 soak: .venv/dev-installed  ## kill a thousand runs at random moments and look at what they leave; takes about ten minutes
 	$(BIN)/python -m tests.soak --kills 1000
 
+archive-faults: .venv/dev-installed  ## kill workers, nodes and drivers of a Ray cluster at random; about ten minutes
+	$(BIN)/python -m tests.archive.faults --kills 40
+
 lint: .venv/dev-installed  ## style and types
 	$(BIN)/ruff check
 	$(BIN)/ruff format --check
@@ -38,6 +41,7 @@ bench: .venv/dev-installed  ## measure speed and memory; takes about ten minutes
 	$(BIN)/python benchmarks/gate.py
 	$(BIN)/python benchmarks/weave.py
 	$(BIN)/python benchmarks/evaluate.py
+	$(BIN)/python benchmarks/archive.py
 	$(BIN)/python benchmarks/compose.py $(DICE_CE_DATA)
 
 # The two below need real frames (DICE_CE_DATA, see docs/how-to/datasets.md) and hours; both can be interrupted.

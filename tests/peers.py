@@ -17,6 +17,8 @@ from typing import NoReturn
 import pytest
 
 CHROMIUM = Path("/usr/bin/chromium")
+MOTO = Path(__file__).parents[1] / ".peers" / "moto" / "bin" / "moto_server"
+"""An S3 server, in an environment of its own: its dependencies contradict ours."""
 
 
 def miss(what: str) -> NoReturn:

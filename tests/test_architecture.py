@@ -16,7 +16,8 @@ KNOWS: dict[str, set[str]] = {
     "datasets": {"exam"},
     "benchmark": {"exam", "features", "method", "datasets"},
     "lab": {"exam", "features", "method", "outputs", "datasets", "benchmark"},
-    "cli": {"exam", "features", "method", "outputs", "datasets", "benchmark", "lab"},
+    "archive": {"exam", "features", "method", "outputs", "datasets"},
+    "cli": {"exam", "features", "method", "outputs", "datasets", "benchmark", "lab", "archive"},
 }
 """What each room may import, beside itself and the modules that every room may know."""
 FILES = sorted(path.relative_to(SOURCE).as_posix() for path in SOURCE.rglob("*.py"))

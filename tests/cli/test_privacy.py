@@ -110,6 +110,7 @@ def test_a_whole_summary_opens_no_socket_and_leaves_no_file_outside_cache_and_ou
         ("bundle", "check"),
         ("bundle", "export", "--out", "OUT/bundle.zip"),
         ("cache", "list"),
+        ("archive", "run", "EXAM", "--out", "OUT/archive", "--workers", "1"),
         ("doctor",),
     ],
     ids=lambda words: words[0] + "-" + words[1].lower() if len(words) > 1 else words[0],

@@ -121,11 +121,17 @@ def _exam(row: Row, known: Container[str], folder: Path, where: str) -> ExamRow:
             f"{where}: split '{row['split']}' is none of {', '.join(SPLITS)} (or {FOLD_NAMES[0]} and so on); "
             "leave it empty if undecided"
         )
+    options = read_clock(row, folder, where)
+    return ExamRow(row["exam_id"], row["patient_id"], row["split"], folder / row["video"], options)
+
+
+def read_clock(row: Row, folder: Path, where: str) -> ClockOptions:
+    """Read the clock columns of a row; all of them may be missing."""
     clock = {name: row.get(name, "") for name in CLOCK_COLUMNS}
     if clock["container_clock"].casefold() not in YES + NO:
         raise InputError(f"{where}: container_clock '{clock['container_clock']}' is neither yes nor no")
     try:
-        options = ClockOptions(
+        return ClockOptions(
             sidecar=folder / clock["clock"] if clock["clock"] else None,
             exam_fps=parse_rate(clock["exam_fps"]) if clock["exam_fps"] else None,
             exam_duration=parse_time(clock["exam_duration"]) if clock["exam_duration"] else None,
@@ -134,7 +140,6 @@ def _exam(row: Row, known: Container[str], folder: Path, where: str) -> ExamRow:
         )
     except (ValueError, UsageError) as error:
         raise InputError(f"{where}: {error}; correct the clock columns") from error
-    return ExamRow(row["exam_id"], row["patient_id"], row["split"], folder / row["video"], options)
 
 
 def _finding(row: Row, known: Mapping[str, list[Finding]], taxonomy: Taxonomy, where: str) -> Finding:

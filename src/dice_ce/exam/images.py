@@ -18,7 +18,7 @@ import numpy as np
 
 from dice_ce.errors import ExamError
 from dice_ce.exam.frames import FrameTable
-from dice_ce.exam.source import LARGEST_SIDE, NOMINAL_RATE, Cursor
+from dice_ce.exam.source import LARGEST_SIDE, NOMINAL_RATE, Cursor, check_memory
 from dice_ce.files import DAMAGED_ZIP
 from dice_ce.types import Ints
 
@@ -159,6 +159,7 @@ class ImageCursor:
         packet.is_keyframe = True  # or the PNG decoder takes the file for a difference to the one before
         try:
             frames = self._decoders[name].decode(packet)
-        except (av.error.FFmpegError, EOFError):
+        except (av.error.FFmpegError, EOFError) as error:
+            check_memory(error)
             return None
         return frames[0] if frames else None

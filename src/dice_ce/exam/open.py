@@ -67,6 +67,9 @@ class _SharedCursor:
                 self._cursor = source.open()
             return list(self._cursor.read(ordinal, ordinal + 1))
 
+    def __reduce__(self) -> tuple[type[_SharedCursor], tuple[()]]:
+        return _SharedCursor, ()  # an exam that is sent to another process opens its own
+
     def close(self) -> None:
         with self._lock:
             if self._cursor is not None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Protocol
@@ -64,6 +65,12 @@ class Source(Protocol):
 
     def digest(self) -> str:
         """SHA-256 of the content."""
+
+
+def check_memory(error: Exception) -> None:
+    """Raise a failure to get memory as what it is: it says nothing about the frame, which may be fine."""
+    if isinstance(error, MemoryError) or getattr(error, "errno", None) == errno.ENOMEM:
+        raise MemoryError("the decoder got no memory") from error
 
 
 def check_size(path: Path, width: int, height: int) -> None:

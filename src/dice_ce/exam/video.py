@@ -18,7 +18,7 @@ from av.stream import Disposition
 from dice_ce.errors import ExamError
 from dice_ce.exam.clock import Recorded
 from dice_ce.exam.frames import FrameTable
-from dice_ce.exam.source import NOMINAL_RATE, Cursor, check_size
+from dice_ce.exam.source import NOMINAL_RATE, Cursor, check_memory, check_size
 from dice_ce.types import Ints
 
 # Local files only: a playlist dressed up as a video must not make the program fetch anything.
@@ -200,7 +200,8 @@ def _images(container: Any, stream: Any) -> Iterator[av.VideoFrame]:
     for packet in _packets(container, stream):
         try:
             decoded = packet.decode()
-        except (av.error.FFmpegError, EOFError):
+        except (av.error.FFmpegError, EOFError) as error:
+            check_memory(error)
             continue
         yield from (frame for frame in decoded if not frame.is_corrupt)
 

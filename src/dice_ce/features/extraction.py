@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import os
 import threading
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import closing
 
 import numpy as np
@@ -61,6 +61,25 @@ def extract(
     return features
 
 
+def extract_segments(
+    exam: Exam,
+    encoder: Encoder,
+    segments: Sequence[tuple[int, int]],
+    *,
+    gate: GateConfig | None = GateConfig(),  # noqa: B008  frozen, so sharing it is safe
+    workers: int = 1,
+    progress: Progress | None = None,
+) -> None:
+    """Compute some segments of an exam into the cache, where `extract` finds them.
+
+    Nothing is locked, because others may work on other segments of the same exam, on other machines. Two that work on
+    the same one write the same bytes.
+    """
+    store = FeatureStore.of(exam, encoder, gate, segment_length=SEGMENT_LENGTH)
+    if store.load(exam) is None:
+        _Run(exam, encoder, gate, store, progress, segments).go(workers)
+
+
 def plan_segments(frame_count: int, keyframes: Ints, length: int = SEGMENT_LENGTH) -> list[tuple[int, int]]:
     """Cut the exam into (start, stop) segments that begin at keyframes, unless none comes for another `length`."""
     starts = [0]
@@ -74,12 +93,19 @@ class _Run:
     """One extraction: the segments that are left, and the workers that share them."""
 
     def __init__(
-        self, exam: Exam, encoder: Encoder, gate: GateConfig | None, store: FeatureStore, progress: Progress | None
+        self,
+        exam: Exam,
+        encoder: Encoder,
+        gate: GateConfig | None,
+        store: FeatureStore,
+        progress: Progress | None,
+        segments: Sequence[tuple[int, int]] | None = None,
     ) -> None:
         self._exam, self._encoder, self._gate, self._store = exam, encoder, gate, store
         self._progress = progress or (lambda done, total: None)
         finished = store.finished_segments()
-        segments = plan_segments(len(exam), exam.source.keyframes)
+        if segments is None:
+            segments = plan_segments(len(exam), exam.source.keyframes)
         self._left = iter([segment for segment in segments if segment[0] not in finished])
         self._done = sum(stop - start for start, stop in segments if start in finished)
         self._lock = threading.Lock()

@@ -1,0 +1,240 @@
+"""What an archive costs: exams per hour against the ideal, overhead per exam, and the manifest at 1,000 to 100,000.
+
+    python benchmarks/archive.py [--exams 20] [--frames 200] [--runs 2] [--no-ray] [--only throughput|manifest]
+
+Throughput is measured on simulated exams with the shipped bundle: every engine and number of workers in turn, several
+times, in one run. The ideal of N workers is the time that one process needs for opening, features and summaries of all
+exams, divided by N; nothing is subtracted. The manifest is measured with a stub in the place of the engine, which
+answers at once without decoding anything: those figures are the driver's own.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import resource
+import statistics
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Callable, Sequence
+from pathlib import Path
+
+from dice_ce.archive.engine import Engine
+from dice_ce.archive.items import FindingRow, Item, Limits, Outcome, Recipe, Result, Task
+from dice_ce.archive.local import LocalEngine
+from dice_ce.archive.manifest import Manifest, create_archive
+from dice_ce.archive.run import Run, places_of
+from dice_ce.archive.sources import find_exams
+from dice_ce.archive.status import read_status
+from dice_ce.exam.open import open_exam
+from dice_ce.features.extraction import extract
+from dice_ce.files import CACHE_VARIABLE
+from dice_ce.lab.simulator import simulate
+from dice_ce.method.bundle import load_bundle
+from dice_ce.method.pipeline import summarize
+from dice_ce.outputs import write_outputs
+from dice_ce.table import Table
+
+SIZES = (1_000, 10_000, 100_000)
+FINDING = FindingRow("ulcer", 0.9, 0.8, 0.5, "erosion", 100, 100.0, 90.0, 110.0, 5)
+
+
+def make_exams(folder: Path, exams: int, frames: int) -> None:
+    """Render exams of different content."""
+    folder.mkdir()
+    for seed in range(exams):
+        simulate(folder / f"exam{seed:02d}.mp4", frames=frames, size=240, seed=seed)
+
+
+def cpu_seconds() -> float:
+    """CPU time of this process and of its workers that have ended: what a busy machine does not change much."""
+    own, workers = resource.getrusage(resource.RUSAGE_SELF), resource.getrusage(resource.RUSAGE_CHILDREN)
+    return own.ru_utime + own.ru_stime + workers.ru_utime + workers.ru_stime
+
+
+def by_hand(share: Path, work: Path) -> tuple[float, float]:
+    """Read all exams one after the other in this process: what the frames themselves cost."""
+    bundle = load_bundle()
+    with tempfile.TemporaryDirectory(dir=work) as folder:
+        os.environ[CACHE_VARIABLE] = f"{folder}/cache"
+        began, used = time.perf_counter(), cpu_seconds()
+        for path in sorted(share.glob("*.mp4")):
+            with open_exam(path) as exam:
+                extract(exam, bundle.encoder, workers=1)
+                write_outputs(summarize(exam, bundle=bundle), exam, Path(folder) / "out")
+        return time.perf_counter() - began, cpu_seconds() - used
+
+
+def by_engine(share: Path, work: Path, start: Callable[[Limits], Engine]) -> tuple[float, float]:
+    """Run an archive; starting the workers counts."""
+    bundle = load_bundle()
+    recipe = Recipe(None, bundle.digest, bundle.settings())
+    with tempfile.TemporaryDirectory(dir=work) as folder:
+        archive = Path(folder) / "archive"
+        archive.mkdir()
+        limits = Limits()
+        places = places_of(archive, create_archive(archive), None, None, None)
+        began, used = time.perf_counter(), cpu_seconds()
+        run = Run(Manifest(archive), start(limits), recipe, places, limits)
+        ended = run.go(find_exams([str(share)]))
+        assert not ended.failed, ended.failed
+        return time.perf_counter() - began, cpu_seconds() - used
+
+
+def ray_engine(nodes: int) -> Callable[[Limits], Engine]:
+    """Start a cluster of nodes of one core each; its start counts, as that of the local workers does."""
+
+    def start(limits: Limits) -> Engine:
+        from dice_ce.archive.cluster import RayEngine
+
+        os.environ["RAY_USAGE_STATS_ENABLED"] = "0"
+        from ray.cluster_utils import Cluster
+
+        small = {"object_store_memory": 100 * 2**20}
+        cluster = Cluster(initialize_head=True, head_node_args={"num_cpus": 0, "include_dashboard": False, **small})
+        for _ in range(nodes):
+            cluster.add_node(num_cpus=1, **small)
+
+        class Own(RayEngine):
+            def close(self) -> None:
+                super().close()
+                cluster.shutdown()
+
+        return Own(cluster.address, None)
+
+    return start
+
+
+def measure_throughput(exams: int, frames: int, runs: int, with_ray: bool) -> None:
+    """Compare every engine with the ideal, in turn and several times, because the machine's speed changes."""
+    ways: dict[str, tuple[int, Callable[[Limits], Engine]]] = {
+        f"local, {count} worker{'s' * (count > 1)}": (count, lambda limits, count=count: LocalEngine(count, limits))  # type: ignore[misc]
+        for count in (1, 2)
+    }
+    if with_ray:
+        ways |= {f"ray, {count} node{'s' * (count > 1)}": (count, ray_engine(count)) for count in (1, 2)}
+    with tempfile.TemporaryDirectory() as temporary:
+        work = Path(temporary)
+        make_exams(work / "share", exams, frames)
+        by_hand(work / "share", work)  # warms the disk cache
+        hand: list[tuple[float, float]] = []
+        times: dict[str, list[tuple[float, float]]] = {name: [] for name in ways}
+        for _ in range(runs):
+            hand.append(by_hand(work / "share", work))
+            for name, (_, start) in ways.items():
+                times[name].append(by_engine(work / "share", work, start))
+    ideal, ideal_cpu = (statistics.median(values) for values in zip(*hand, strict=True))
+    frame = f"{1000 * ideal / exams / frames:.1f} ms ({1000 * ideal_cpu / exams / frames:.1f} of CPU)"
+    load = f"load {os.getloadavg()[0]:.1f} on {os.cpu_count()} cores"
+    print(f"{exams} exams of {frames} frames, by hand in one process: {frame} per frame; median of {runs}; {load}")
+    rows = []
+    for name, (count, _) in ways.items():
+        took, used = (statistics.median(values) for values in zip(*times[name], strict=True))
+        speed = [name, f"{took:.1f}", f"{3600 * exams / took:,.0f}", f"{100 * ideal / count / took:.0f} %"]
+        is_local = name.startswith("local")
+        cpu = [f"{used:.1f}", f"{100 * ideal_cpu / used:.0f} %", f"{1000 * (used - ideal_cpu) / exams:.0f} ms"]
+        rows.append([*speed, *(cpu if is_local else ["–"] * 3)])
+    header = [
+        "engine",
+        "seconds",
+        "exams per hour",
+        "of the ideal",
+        "CPU seconds",
+        "of the ideal's",
+        "CPU more per exam",
+    ]
+    print(Table.of(header, rows).text(), flush=True)
+
+
+class StubEngine:
+    """Answers at once, with three findings: for what the driver itself costs."""
+
+    name, capacity = "stub", 64
+
+    def __init__(self) -> None:
+        self._tasks: list[Task] = []
+
+    def submit(self, task: Task) -> None:
+        """Keep it until asked."""
+        self._tasks.append(task)
+
+    def wait(self, seconds: float) -> Sequence[tuple[Task, Result]]:
+        """Call everything done."""
+        tasks, self._tasks = self._tasks, []
+        return [(task, _done(task)) for task in tasks]
+
+    def close(self) -> None:
+        """Nothing to end."""
+
+
+def _done(task: Task) -> Outcome:
+    digest = f"{int(Path(task.item.place).stem):064x}"
+    facts = {"exam_id": task.item.name, "target": task.target, "place": task.item.place, "node": "stub"}
+    return Outcome("done", "", digest, frames=30_000, decoded=30_000, findings=(FINDING,) * 3, seconds=300.0, **facts)  # type: ignore[arg-type]
+
+
+def measure_manifest(exams: int) -> None:
+    """Run the driver over as many exams as are asked for, then once more when all is done; print one line of JSON."""
+    items = [
+        Item(f"/share/{number // 100}/{number}.mp4", str(number), "s", 10**9, "2026-01-01") for number in range(exams)
+    ]
+    bundle = load_bundle()
+    recipe = Recipe(None, bundle.digest, bundle.settings())
+    base = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+    times = []
+    with tempfile.TemporaryDirectory() as folder:
+        archive = Path(folder)
+        places = places_of(archive, create_archive(archive), None, None, None)
+        for _ in range(2):
+            manifest = Manifest(archive)
+            began = time.perf_counter()
+            Run(manifest, StubEngine(), recipe, places, Limits()).go(items)
+            times.append(time.perf_counter() - began)
+            manifest.close()
+        began = time.perf_counter()
+        read_status(archive)
+        status = time.perf_counter() - began
+        size = sum((archive / name).stat().st_size for name in ("manifest.sqlite", "exams.parquet", "findings.parquet"))
+    peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+    facts = {"exams": exams, "first": times[0], "again": times[1], "status": status, "disk": size}
+    print(json.dumps({**facts, "base": base * 1024, "peak": peak * 1024}))
+
+
+def measure_manifests() -> None:
+    """Measure each size in a process of its own, since memory is asked for."""
+    rows = []
+    for exams in SIZES:
+        command = [sys.executable, __file__, "--manifest", str(exams)]
+        facts = json.loads(subprocess.run(command, capture_output=True, text=True, check=True).stdout)
+        rows.append([f"{exams:,}", f"{1000 * facts['first'] / exams:.1f} ms", f"{facts['again']:.2f} s",
+                     f"{facts['status']:.2f} s", f"{facts['disk'] / 2**20:.1f} MB",
+                     f"{facts['base'] / 2**20:.0f} MB", f"{facts['peak'] / 2**20:.0f} MB"])  # fmt: skip
+    header = ["exams", "per exam", "run again", "status", "on disk", "driver before", "driver at most"]
+    print("the manifest, with a stub in the place of decoding")
+    print(Table.of(header, rows).text(), flush=True)
+
+
+def main() -> None:
+    """Measure."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--exams", type=int, default=20)
+    parser.add_argument("--frames", type=int, default=200)
+    parser.add_argument("--runs", type=int, default=2)
+    parser.add_argument("--no-ray", action="store_true")
+    parser.add_argument("--only", choices=("throughput", "manifest"))
+    parser.add_argument("--manifest", type=int, help=argparse.SUPPRESS)
+    options = parser.parse_args()
+    if options.manifest:
+        measure_manifest(options.manifest)
+        return
+    if options.only != "throughput":
+        measure_manifests()
+    if options.only != "manifest":
+        measure_throughput(options.exams, options.frames, options.runs, not options.no_ray)
+
+
+if __name__ == "__main__":
+    main()

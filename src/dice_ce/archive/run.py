@@ -1,0 +1,344 @@
+"""The driver: finds what is to be done, hands it to an engine, and writes down how each exam ended."""
+
+from __future__ import annotations
+
+import heapq
+import itertools
+import shutil
+import time
+from collections import Counter, deque
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path, PurePosixPath
+from typing import TypeVar
+
+from dice_ce.archive.engine import Engine
+from dice_ce.archive.items import Died, Item, Limits, Outcome, Partly, Places, Recipe, Result, Split, Task, Trouble
+from dice_ce.archive.manifest import Manifest, Row
+from dice_ce.archive.tables import FRAMES, TableClock, write_tables
+from dice_ce.archive.worker import check_archive, chunk_segments
+from dice_ce.errors import StoreError, error_line
+from dice_ce.files import PARTIAL_PREFIX
+from dice_ce.types import Progress
+
+T = TypeVar("T")
+FIRST_PAUSE, LONGEST_PAUSE = 0.5, 30.0
+"""Seconds before something that may pass is tried again; doubled every time."""
+
+
+@dataclass(frozen=True)
+class Ended:
+    """What a run has come to."""
+
+    found: int
+    """Exams in the sources."""
+    known: int
+    """Of these, done by earlier runs."""
+    done: int
+    failed: tuple[Row, ...]
+    skipped: int
+
+
+@dataclass
+class _Long:
+    """A long exam that several workers are at."""
+
+    split: Split
+    left: int
+    seconds: float
+
+
+class Run:
+    """One run over an archive."""
+
+    def __init__(
+        self,
+        manifest: Manifest,
+        engine: Engine,
+        recipe: Recipe,
+        places: Places,
+        limits: Limits,
+        *,
+        patience: float = 600.0,
+        progress: Progress | None = None,
+        note: Callable[[str], None] = lambda text: None,
+        clock: Callable[[], float] = time.time,
+    ) -> None:
+        self._manifest, self._engine, self._recipe = manifest, engine, recipe
+        self._places, self._limits, self._patience = places, limits, patience
+        self._progress = progress or (lambda done, total: None)
+        self._note, self._clock = note, clock
+        self._tables = TableClock()
+        self._queue: deque[Task] = deque()
+        self._later: list[tuple[float, int, Task]] = []
+        self._numbers = itertools.count()
+        self._troubled: dict[tuple[str, str, tuple[tuple[int, int], ...]], tuple[float, float]] = {}
+        """Since when a task has had trouble, and how long it pauses next."""
+        self._long: dict[str, _Long] = {}
+        self._rows: dict[str, Row] = {}
+        """Exams of this run that have not ended."""
+        self._found: set[str] = set()
+        self._by_content: dict[str, Row] = {}
+        """Exams that are done."""
+        self._parents: set[Path] = set()
+        self._flying = 0
+        self._ended: Counter[str] = Counter()
+        self._failed: list[Row] = []
+
+    def go(self, items: Sequence[Item]) -> Ended:
+        """Work until every exam has ended; Ctrl-C leaves what is finished."""
+        wanted = self._plan(items)
+        self._remove_drafts()
+        number = self._manifest.begin_run(self._clock(), self._engine.name, self._engine.capacity, len(wanted))
+        self._progress(len(items) - len(wanted), len(items))
+        try:
+            self._patiently(self._write_tables)
+            self._queue.extend(wanted)
+            while self._queue or self._later or self._flying:
+                self._fill()
+                ended = [
+                    outcome
+                    for task, result in self._engine.wait(min(1.0, self._pause()))
+                    if (outcome := self._take(task, result)) is not None
+                ]
+                if ended:
+                    self._record(ended)
+                    self._progress(len(items) - len(wanted) + self._ended.total(), len(items))
+                if self._tables.is_due():
+                    self._patiently(self._write_tables)
+        finally:
+            self._engine.close()
+            self._remove_drafts()
+            self._patiently(self._write_tables)
+            self._manifest.end_run(number, self._clock())
+        return Ended(
+            len(items), len(items) - len(wanted), self._ended["done"], tuple(self._failed), self._ended["skipped"]
+        )
+
+    # --- planning --------------------------------------------------------------------------------------------------
+
+    def _plan(self, items: Sequence[Item]) -> list[Task]:
+        """Compare what was found with what is done; long exams first, so that none is left alone at the end."""
+        known = {row.place: row for row in self._manifest.rows()}
+        new = [item for item in items if not self._is_done(item, known.get(item.place))]
+        targets = choose_targets(new, known)
+        self._rows = {
+            item.place: Row(
+                item.place, item.name, item.stamp, item.size, item.date, target=targets[item.place],
+                bundle_digest=self._recipe.bundle_digest, settings_digest=self._recipe.digest(item),
+            )
+            for item in new
+        }  # fmt: skip
+        self._manifest.write(list(self._rows.values()))
+        self._found = {item.place for item in items}
+        self._by_content = {row.content_digest: row for row in known.values() if row.state == "done"}
+        results = self._places.archive / "results"
+        self._parents = {(results / row.target).parent for row in (*known.values(), *self._rows.values())}
+        new.sort(key=lambda item: -item.size)
+        return [Task(item, self._recipe, self._places, self._limits, targets[item.place]) for item in new]
+
+    def _is_done(self, item: Item, row: Row | None) -> bool:
+        return (
+            row is not None
+            and row.state in ("done", "skipped")
+            and (row.stamp, row.bundle_digest) == (item.stamp, self._recipe.bundle_digest)
+            and row.settings_digest == self._recipe.digest(item)
+        )
+
+    # --- working ---------------------------------------------------------------------------------------------------
+
+    def _fill(self) -> None:
+        """Give the engine as much as it can use, what was begun first."""
+        now = time.monotonic()
+        while self._later and self._later[0][0] <= now:
+            self._queue.appendleft(heapq.heappop(self._later)[2])
+        capacity = self._engine.capacity
+        while self._queue and self._flying < capacity:
+            self._engine.submit(self._queue.popleft())
+            self._flying += 1
+
+    def _pause(self) -> float:
+        return max(0.05, self._later[0][0] - time.monotonic()) if self._later else 1.0
+
+    def _take(self, task: Task, result: Result) -> tuple[Item, Outcome] | None:
+        """Do what follows from a result; return how the exam ended, if it has."""
+        self._flying -= 1
+        item = task.item
+        if isinstance(result, Trouble):
+            return self._try_later(task, result)
+        self._troubled.pop((item.place, task.kind, task.segments), None)
+        if isinstance(result, Split):
+            self._deal(task, result)
+            return None
+        if isinstance(result, Partly):
+            if (long := self._long.get(item.place)) is not None:  # None if it has failed meanwhile
+                long.left -= 1
+                long.seconds += result.seconds
+                if long.left == 0:
+                    self._queue.appendleft(replace(task, kind="finish", segments=(), opened=long.split.exam))
+            return None
+        if isinstance(result, Died):
+            return item, Outcome("failed", result.reason, exam_id=item.name, place=item.place)
+        return item, result
+
+    def _deal(self, task: Task, split: Split) -> None:
+        """Turn a long exam into tasks of a few segments each, ahead of exams that nobody has begun."""
+        chunks = chunk_segments(split.segments)
+        self._long[task.item.place] = _Long(split, len(chunks), split.seconds)
+        parts = [replace(task, kind="segments", segments=chunk, opened=split.exam) for chunk in chunks]
+        self._queue.extendleft(reversed(parts or [replace(task, kind="finish", opened=split.exam)]))
+
+    def _try_later(self, task: Task, trouble: Trouble) -> tuple[Item, Outcome] | None:
+        key = (task.item.place, task.kind, task.segments)
+        since, pause = self._troubled.get(key, (time.monotonic(), FIRST_PAUSE))
+        if time.monotonic() - since >= self._patience:
+            del self._troubled[key]
+            return task.item, Outcome("failed", trouble.reason, exam_id=task.item.name, place=task.item.place)
+        if not self._troubled:
+            self._note(f"{trouble.reason} (trying again for {self._patience:.0f} s)")
+        self._troubled[key] = since, min(2 * pause, LONGEST_PAUSE)
+        heapq.heappush(self._later, (time.monotonic() + pause, next(self._numbers), task))
+        return None
+
+    # --- writing down ----------------------------------------------------------------------------------------------
+
+    def _record(self, ended: Sequence[tuple[Item, Outcome]]) -> None:
+        """Write down how exams ended, in one transaction."""
+        rows, findings, gone = [], {}, []
+        for item, outcome in ended:
+            planned = self._rows.pop(item.place, None)
+            if planned is None:  # it has failed before, by another of its segments
+                continue
+            row, moved_from = self._reconcile(self._row(planned, outcome), outcome)
+            rows.append(row)
+            if row.state == "done":
+                findings[row.content_digest] = outcome.findings
+                self._by_content[row.content_digest] = row
+            gone += [moved_from] if moved_from else []
+        self._patiently(lambda: self._manifest.write(rows, findings, gone))
+        self._ended.update(row.state for row in rows)
+        self._failed += [row for row in rows if row.state == "failed"]
+
+    def _row(self, planned: Row, outcome: Outcome) -> Row:
+        long = self._long.pop(planned.place, None)
+        return replace(
+            planned,
+            state=outcome.state,
+            reason=outcome.reason,
+            content_digest=outcome.content_digest,
+            target=outcome.target or planned.target,
+            frames=outcome.frames,
+            decoded=outcome.decoded,
+            is_exam_time=outcome.is_exam_time,
+            findings=len(outcome.findings),
+            seconds=outcome.seconds + (long.seconds if long else 0.0),
+            node=outcome.node,
+            finished=self._clock(),
+        )
+
+    def _reconcile(self, row: Row, outcome: Outcome) -> tuple[Row, str | None]:
+        """Recognise an exam by its content: one that has moved takes over its row, a second copy is skipped."""
+        other = self._by_content.get(row.content_digest) if row.state == "done" else None
+        if other is None or other.place == row.place or other.settings_digest != row.settings_digest:
+            return row, None
+        if other.place in self._found:
+            return replace(row, state="skipped", reason=f"has the same content as {other.place}", findings=0), None
+        return replace(row, exam_id=outcome.exam_id), other.place
+
+    def _remove_drafts(self) -> None:
+        """Remove what killed workers have left half-written; this run alone works on the archive."""
+        for folder in (*self._parents, self._places.archive / FRAMES):
+            for draft in folder.glob(f"{PARTIAL_PREFIX}*"):
+                if draft.is_dir():
+                    shutil.rmtree(draft, ignore_errors=True)
+                else:
+                    draft.unlink(missing_ok=True)
+
+    def _write_tables(self) -> None:
+        began = time.monotonic()
+        write_tables(self._places.archive, self._manifest)
+        self._tables.written(time.monotonic() - began)
+
+    def _patiently(self, act: Callable[[], T]) -> T:
+        """Try again while the storage is full or gone, for as long as a run is told to be patient."""
+        since, pause = time.monotonic(), FIRST_PAUSE
+        while True:
+            try:
+                check_archive(self._places)
+                return act()
+            except StoreError as error:
+                if time.monotonic() - since >= self._patience:
+                    raise
+                if pause == FIRST_PAUSE:
+                    self._note(f"{error_line(error)} (trying again for {self._patience:.0f} s)")
+                time.sleep(pause)
+                pause = min(2 * pause, LONGEST_PAUSE)
+                try:
+                    self._manifest.reopen()
+                except StoreError:
+                    continue
+
+
+class _Targets:
+    """Folders that are taken; none may lie in another, since each belongs to one exam."""
+
+    def __init__(self, taken: Iterable[str]) -> None:
+        self._taken: set[str] = set()
+        self._above: set[str] = set()
+        for target in taken:
+            self.add(target)
+
+    def add(self, target: str) -> None:
+        self._taken.add(target)
+        self._above.update(_folders_above(target))
+
+    def is_free(self, target: str) -> bool:
+        inside = any(folder in self._taken for folder in _folders_above(target))
+        return not inside and target not in self._taken and target not in self._above
+
+
+def _folders_above(target: str) -> list[str]:
+    parts = target.split("/")
+    return ["/".join(parts[:depth]) for depth in range(1, len(parts))]
+
+
+def choose_targets(items: Sequence[Item], known: Mapping[str, Row]) -> dict[str, str]:
+    """Choose a folder for each exam's results: its name, below folders of its own path where a name is not unique."""
+    targets = {
+        item.place: row.target
+        for item in items
+        if (row := known.get(item.place)) is not None and PurePosixPath(row.target).name == item.name
+    }
+    mine = {item.place for item in items}
+    taken = _Targets({*targets.values(), *(row.target for place, row in known.items() if place not in mine)})
+    names = Counter(item.name for item in items)
+    for item in items:
+        if item.place not in targets:
+            candidates = _candidates(item, is_unique=names[item.name] == 1)
+            targets[item.place] = next(target for target in candidates if taken.is_free(target))
+            taken.add(targets[item.place])
+    return targets
+
+
+def _candidates(item: Item, *, is_unique: bool) -> Iterator[str]:
+    parents = [part for part in PurePosixPath(item.place).parent.parts if part.strip("/") and ":" not in part]
+    for depth in range(0 if is_unique or not parents else 1, len(parents) + 1):
+        yield "/".join([*parents[len(parents) - depth :], item.name])
+    for number in itertools.count(2):
+        yield f"{number}/{item.name}"
+
+
+def places_of(
+    archive: Path, identity: str, cache: Path | None, scratch: Path | None, scratch_bytes: int | None
+) -> Places:
+    """Fill in where a run reads and writes, as absolute paths that hold on every node."""
+    import getpass
+    import tempfile
+
+    archive = archive.absolute()
+    try:
+        user = getpass.getuser()
+    except (KeyError, OSError):
+        user = "user"
+    room = scratch or Path(tempfile.gettempdir()) / f"dice-ce-scratch-{user}"
+    return Places(archive, identity, cache or archive / "cache", room.absolute(), scratch_bytes or 20 * 2**30)

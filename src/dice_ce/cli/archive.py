@@ -1,0 +1,254 @@
+"""Commands about archives of many exams: archive run, status, query, report."""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from dice_ce import DISCLAIMER
+from dice_ce.cli.checks import Extra, a_file, a_folder, needs, writes
+from dice_ce.cli.shared import (
+    add_bundle_options,
+    add_exam_options,
+    add_setting_options,
+    amount,
+    chosen_settings,
+    command,
+    emit,
+    positive,
+    positive_int,
+    whole,
+)
+from dice_ce.errors import UsageError
+
+if TYPE_CHECKING:
+    from dice_ce.archive.items import Limits, Recipe
+    from dice_ce.archive.run import Ended
+
+TABLES = Extra(("pyarrow", "fsspec"), "archive", "archives")
+QUERIES = Extra(("duckdb",), "archive", "asking an archive in SQL")
+DRAWING = Extra(("matplotlib",), "archive", "drawing an archive")
+CLUSTER = Extra(("ray",), "ray", "running on a cluster")
+GIGABYTE = 2**30
+MOST_FAILURES = 20
+
+
+def add_commands(commands: Any, *, with_settings: bool = True) -> None:
+    """Describe the commands of this module."""
+    archive = commands.add_parser(
+        "archive", help="many exams: run, status, query, report", description="Work on archives of many exams."
+    )
+    parts = archive.add_subparsers(title="commands", metavar="COMMAND", required=True)
+    _add_run(parts, with_settings)
+
+    status = command(parts, "status", run_status, "say how an archive stands: done, failed and why, speed, time left")
+    status.add_argument("archive", type=Path, metavar="ARCHIVE", help="folder that `archive run` writes")
+
+    query = command(parts, "query", run_query, "ask an archive in SQL; the tables are exams, findings and frames")
+    query.add_argument("archive", type=Path, metavar="ARCHIVE", help="folder that `archive run` writes")
+    query.add_argument("sql", help="for instance: select label, count(*) from findings group by label")
+    query.add_argument("--csv", action="store_true", help="print CSV")
+    needs(query, QUERIES)
+
+    report = command(parts, "report", run_report, "write a page with plots about an archive")
+    report.add_argument("archive", type=Path, metavar="ARCHIVE", help="folder that `archive run` writes")
+    writes(report, "--out", a_file, metavar="HTML", help="default: ARCHIVE/report.html")
+    needs(report, DRAWING)
+
+
+def _add_run(parts: Any, with_settings: bool) -> None:
+    run = command(parts, "run", run_run, "summarise all exams of an archive; what is done is not done again")
+    run.add_argument(
+        "sources",
+        nargs="+",
+        metavar="SOURCE",
+        help="folders, files, patterns, CSVs with a column 'video', or URLs (s3://…, sftp://…)",
+    )
+    writes(run, "--out", a_folder("archive.json"), required=True, metavar="ARCHIVE", help="new folder, or an archive")
+    needs(run, TABLES)
+    needs(run, CLUSTER, when=lambda options: options.engine == "ray")
+    engine = run.add_argument_group("engine")
+    engine.add_argument("--engine", choices=("local", "ray"), default="local", help="default: local")
+    engine.add_argument(
+        "--workers", type=positive_int, help="processes (default: all cores); on a cluster, Ray decides"
+    )
+    engine.add_argument("--threads", type=positive_int, default=1, help="cores of one worker (default: 1)")
+    engine.add_argument(
+        "--ray-address", metavar="ADDRESS", help="auto, HOST:PORT or ray://HOST:PORT (default: start Ray)"
+    )
+    engine.add_argument("--memory", type=positive, metavar="GB", help="of one local worker (default: a fair share)")
+    engine.add_argument("--retries", type=whole, default=2, help="of an exam whose worker died (default: 2)")
+    engine.add_argument("--stall-limit", type=positive_int, default=600, metavar="SECONDS", help="default: 600")
+    engine.add_argument(
+        "--patience", type=amount, default=600.0, metavar="SECONDS", help="with storage that is full or gone: 600"
+    )
+    engine.add_argument(
+        "--split-frames", type=positive_int, default=4000, help="longer exams are split (default: 4000)"
+    )
+    storage = run.add_argument_group("storage")
+    storage.add_argument(
+        "--cache", type=Path, metavar="DIR", help="features (default: ARCHIVE/cache); shared on a cluster"
+    )
+    storage.add_argument("--drop-features", action="store_true", help="remove the features of an exam once it is done")
+    storage.add_argument("--scratch", type=Path, metavar="DIR", help="remote exams are staged here (default: in /tmp)")
+    storage.add_argument("--scratch-size", type=positive, metavar="GB", help="on each machine (default: 20)")
+    add_exam_options(run)
+    model = run.add_argument_group("model")
+    add_bundle_options(model)
+    model.add_argument("--no-gate", action="store_true", help="encode every frame, also near-identical ones")
+    if with_settings:
+        add_setting_options(run)
+
+
+def run_run(options: argparse.Namespace) -> int:
+    """Summarise an archive; an exam that fails does not stop the others, and gives exit code 1."""
+    from dice_ce.archive.manifest import Manifest, create_archive, driver_lock
+    from dice_ce.archive.run import Run, places_of
+    from dice_ce.archive.sources import find_exams
+    from dice_ce.progress import ProgressBar
+
+    if options.ray_address and options.engine != "ray":
+        raise UsageError("--ray-address: give --engine ray, too")
+    recipe = _recipe(options)
+    items = find_exams(options.sources, besides=options.out)
+    print(f"dice-ce: {len(items):,} exams found", file=sys.stderr)
+    identity = create_archive(options.out)
+    scratch_bytes = int(options.scratch_size * GIGABYTE) if options.scratch_size else None
+    places = places_of(options.out, identity, options.cache, options.scratch, scratch_bytes)
+    with driver_lock(options.out):
+        manifest = Manifest(options.out)
+        try:
+            limits = _limits(options)
+            engine = _engine(options, limits)
+            with ProgressBar(options.out.name, unit="exams") as bar:
+                run = Run(manifest, engine, recipe, places, limits, patience=options.patience, progress=bar, note=_note)
+                ended = run.go(items)
+        finally:
+            manifest.close()
+    return _say(options, ended)
+
+
+def _note(text: str) -> None:
+    print(f"dice-ce: {text}", file=sys.stderr, flush=True)
+
+
+def _recipe(options: argparse.Namespace) -> Recipe:
+    from dice_ce.archive.items import Recipe
+    from dice_ce.exam.clock import ClockOptions
+    from dice_ce.exam.open import Crop
+    from dice_ce.features.gate import GateConfig
+    from dice_ce.method.bundle import load_bundle, shipped_bundles
+    from dice_ce.settings import values_of
+
+    bundle = load_bundle(options.bundle)
+    settings = chosen_settings(options, bundle)
+    ordinary = values_of(bundle.settings(options.profile))
+    spec = options.bundle
+    if spec is not None and spec not in shipped_bundles():
+        spec = str(Path(spec).absolute())
+    return Recipe(
+        bundle=spec,
+        bundle_digest=bundle.digest,
+        settings=settings,
+        chosen=tuple((name, value) for name, value in values_of(settings).items() if value != ordinary[name]),
+        profile=options.profile,
+        gate=None if options.no_gate else GateConfig(),
+        clock=ClockOptions(
+            sidecar=options.clock.absolute() if options.clock else None,
+            exam_fps=options.exam_fps,
+            exam_duration=options.exam_duration,
+            exam_start=options.exam_start,
+            container_is_exam_time=options.container_clock,
+        ),
+        crop=Crop.parse(options.crop) if options.crop else None,
+        mask=not options.no_mask,
+    )
+
+
+def _limits(options: argparse.Namespace) -> Limits:
+    from dice_ce.archive.items import Limits
+    from dice_ce.archive.local import default_memory
+    from dice_ce.features.extraction import cpu_count
+
+    memory = int(options.memory * GIGABYTE) if options.memory else None
+    if memory is None and options.engine == "local":
+        memory = default_memory(options.workers or cpu_count())
+    return Limits(
+        stall_seconds=options.stall_limit,
+        memory_bytes=memory,
+        threads=options.threads,
+        split_frames=options.split_frames,
+        keep_features=not options.drop_features,
+    )
+
+
+def _engine(options: argparse.Namespace, limits: Limits) -> Any:
+    if options.engine == "ray":
+        from dice_ce.archive.cluster import RayEngine
+
+        return RayEngine(options.ray_address, options.workers, retries=options.retries, threads=options.threads)
+    from dice_ce.archive.local import LocalEngine
+
+    return LocalEngine(options.workers, limits, retries=options.retries)
+
+
+def _say(options: argparse.Namespace, ended: Ended) -> int:
+    for row in ended.failed[:MOST_FAILURES]:
+        print(f"dice-ce: error: {row.reason}", file=sys.stderr)
+    if len(ended.failed) > MOST_FAILURES:
+        print(f"dice-ce: and {len(ended.failed) - MOST_FAILURES:,} more; see: archive status", file=sys.stderr)
+    facts = {
+        "disclaimer": DISCLAIMER,
+        "found": ended.found,
+        "known": ended.known,
+        "done": ended.done,
+        "skipped": ended.skipped,
+        "failed": [{"place": row.place, "reason": row.reason} for row in ended.failed],
+    }
+    text = (
+        f"{options.out}: {ended.found:,} exams found, {ended.known:,} known, {ended.done:,} done, "
+        f"{ended.skipped:,} skipped, {len(ended.failed):,} failed\n{DISCLAIMER}"
+    )
+    emit(options, facts, text)
+    return 1 if ended.failed else 0
+
+
+def run_status(options: argparse.Namespace) -> int:
+    """Say how an archive stands."""
+    from dice_ce.archive.status import read_status, status_facts, status_text
+
+    status = read_status(options.archive)
+    emit(options, {"disclaimer": DISCLAIMER, **status_facts(status)}, f"{status_text(status)}\n{DISCLAIMER}")
+    return 0
+
+
+def run_query(options: argparse.Namespace) -> int:
+    """Answer a query."""
+    from dice_ce.archive.status import query_archive
+    from dice_ce.csvfile import table_text
+    from dice_ce.table import Table
+
+    header, rows = query_archive(options.archive, options.sql)
+    if options.json:
+        emit(options, [dict(zip(header, map(_plain, row), strict=True)) for row in rows], "")
+    elif options.csv:
+        print(table_text(header, rows), end="")
+    else:
+        print(Table.of(header, [["" if value is None else value for value in row] for row in rows]).text())
+    return 0
+
+
+def _plain(value: object) -> object:
+    return value if value is None or isinstance(value, bool | int | float | str) else str(value)
+
+
+def run_report(options: argparse.Namespace) -> int:
+    """Write the page."""
+    from dice_ce.archive.report import write_report
+
+    target = options.out or options.archive / "report.html"
+    write_report(options.archive, target)
+    emit(options, {"report": str(target)}, f"report  {target}")
+    return 0

@@ -1,0 +1,409 @@
+"""Every exam ends in exactly one state; no work is done twice; results are those of `dice-ce summarize`."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import shutil
+import signal
+import subprocess
+import sys
+import threading
+from pathlib import Path
+
+import pytest
+
+from dice_ce.archive.items import Item
+from dice_ce.archive.manifest import Manifest, Row, driver_lock
+from dice_ce.archive.run import choose_targets
+from dice_ce.archive.status import query_archive, read_status
+from dice_ce.cli import main
+from tests.archive.material import contents, make_long, make_share, opened_by_a_reader, run, wait_until, words
+
+pytest.importorskip("pyarrow")
+
+
+def rows(archive: Path) -> dict[str, Row]:
+    """Rows of the manifest by the name of the exam's file."""
+    manifest = Manifest(archive, read_only=True)
+    try:
+        return {Path(row.place).name: row for row in manifest.rows()}
+    finally:
+        manifest.close()
+
+
+def versions(archive: Path) -> dict[str, int]:
+    """When each summary was written: a second time of the same bytes would show."""
+    found = (archive / "results").rglob("summary.json")
+    return {str(path.relative_to(archive)): path.stat().st_mtime_ns for path in found}
+
+
+def test_results_are_those_of_summarize_and_one_bad_exam_fails_alone(
+    tmp_path: Path, capfd: pytest.CaptureFixture[str]
+) -> None:
+    share = make_share(tmp_path, exams=2)
+    make_long(share / "long.mp4")
+    (share / "bad.mp4").write_bytes(b"not a video")
+    (share / "empty.mp4").touch()
+    assert run(tmp_path, "--workers", 2, "--split-frames", 500) == 1
+    said = capfd.readouterr()
+    assert "5 exams found, 0 known, 3 done, 0 skipped, 2 failed" in said.out
+    assert "bad.mp4: not a readable video" in said.err
+    assert "empty.mp4: the file is empty" in said.err
+    assert "Traceback" not in said.err
+    states = {name: row.state for name, row in rows(tmp_path / "archive").items()}
+    assert states == {
+        "exam0.mp4": "done", "exam1.mp4": "done", "long.mp4": "done", "bad.mp4": "failed", "empty.mp4": "failed"
+    }  # fmt: skip
+    assert all("\n" not in row.reason for row in rows(tmp_path / "archive").values())
+
+    exams = [share / "p0" / "exam0.mp4", share / "p1" / "exam1.mp4", share / "long.mp4"]
+    for exam in exams:  # one at a time, because the command is part of the results
+        given = [exam, "--out", tmp_path / "results", "--bundle", tmp_path / "bundle", "--exam-fps", 1]
+        assert main(["summarize", *map(str, given)]) == 0
+    assert contents(tmp_path / "archive" / "results") == contents(tmp_path / "results")
+
+
+def test_what_is_done_is_not_done_again_unless_settings_or_bundle_change(tmp_path: Path) -> None:
+    share, archive = make_share(tmp_path), tmp_path / "archive"
+    assert run(tmp_path) == 0
+    first = versions(archive)
+    assert run(tmp_path) == 0
+    assert versions(archive) == first
+
+    (share / "p3").mkdir()
+    shutil.copy(make_long(tmp_path / "other.mp4", 90), share / "p3" / "exam3.mp4")
+    assert run(tmp_path) == 0
+    assert {name: when for name, when in versions(archive).items() if "exam3" not in name} == first
+
+    before = contents(archive / "results")
+    assert run(tmp_path, "--tau-min", 0.45) == 0
+    changed = versions(archive)
+    assert all(changed[name] != first[name] for name in first)
+    assert contents(archive / "results") != before
+    assert run(tmp_path) == 0  # back again: the results are those of these settings, not of the last ones
+    assert contents(archive / "results") == before
+
+
+def test_an_exam_that_moved_is_recognised_and_a_copy_is_skipped(
+    tmp_path: Path, capfd: pytest.CaptureFixture[str]
+) -> None:
+    share, archive = make_share(tmp_path), tmp_path / "archive"
+    assert run(tmp_path) == 0
+    first = versions(archive)
+    (share / "elsewhere").mkdir()
+    (share / "p0" / "exam0.mp4").rename(share / "elsewhere" / "renamed.mp4")
+    shutil.copy(share / "p1" / "exam1.mp4", share / "elsewhere" / "copy.mp4")
+    capfd.readouterr()
+    assert run(tmp_path) == 0
+    assert "4 exams found, 2 known, 1 done, 1 skipped, 0 failed" in capfd.readouterr().out
+    assert versions(archive) == first
+    known = rows(archive)
+    assert set(known) == {"renamed.mp4", "exam1.mp4", "exam2.mp4", "copy.mp4"}
+    assert known["renamed.mp4"].target == "exam0"
+    assert known["copy.mp4"].reason == f"has the same content as {share / 'p1' / 'exam1.mp4'}"
+    assert run(tmp_path) == 0
+    assert versions(archive) == first
+
+
+def test_copies_that_are_found_at_once_count_once(tmp_path: Path) -> None:
+    share = make_share(tmp_path, exams=1)
+    for number in range(3):
+        shutil.copy(share / "p0" / "exam0.mp4", share / f"copy{number}.mp4")
+    assert run(tmp_path, "--workers", 2) == 0
+    states = sorted(row.state for row in rows(tmp_path / "archive").values())
+    assert states == ["done", "skipped", "skipped", "skipped"]
+    assert len(versions(tmp_path / "archive")) == 1
+    _, answer = query_archive(tmp_path / "archive", "select count(distinct exam_id), count(*) from frames")
+    assert answer == [(1, 60)]
+
+
+def test_exams_of_one_name_do_not_share_a_folder() -> None:
+    def item(place: str) -> Item:
+        return Item(place, Path(place).stem, "", 0, "")
+
+    items = [item(place) for place in ("/s/a/exam.mp4", "/s/b/exam.mp4", "/t/b/exam.mp4", "/s/b.mp4", "/s/other.mp4")]
+    targets = choose_targets(items, {})
+    assert targets["/s/other.mp4"] == "other"
+    assert targets["/s/a/exam.mp4"] == "a/exam"
+    assert len(set(targets.values())) == len(items)
+    parts = [tuple(target.split("/")) for target in targets.values()]
+    assert not any(one != other and other[: len(one)] == one for one in parts for other in parts)
+    known = {place: Row(place, "exam", "", 0, "", target=target) for place, target in targets.items()}
+    assert choose_targets(items, known) == targets
+
+
+def test_a_clock_file_that_changes_means_new_work(tmp_path: Path) -> None:
+    share, archive = make_share(tmp_path, exams=1), tmp_path / "archive"
+    clock = share / "p0" / "exam0.clock.csv"
+    clock.write_text("frame,seconds\n0,0\n59,590\n")
+    assert run(tmp_path) == 0
+    before = contents(archive / "results")
+    clock.write_text("frame,seconds\n0,0\n59,1180\n")
+    assert run(tmp_path) == 0
+    assert contents(archive / "results") != before
+
+
+# --- what one exam can do to the others -----------------------------------------------------------------------------
+
+
+def test_an_exam_that_hangs_is_ended_and_hurts_only_itself(tmp_path: Path) -> None:
+    share = make_share(tmp_path, exams=2)
+    os.mkfifo(share / "hangs.mp4")  # opening it waits for a writer who never comes
+    assert run(tmp_path, "--workers", 2, "--stall-limit", 3, "--retries", 0) == 1
+    known = rows(tmp_path / "archive")
+    assert {name: row.state for name, row in known.items()} == {
+        "exam0.mp4": "done", "exam1.mp4": "done", "hangs.mp4": "failed"
+    }  # fmt: skip
+    assert "its worker died (no progress for too long)" in known["hangs.mp4"].reason
+
+
+def test_a_crash_of_native_code_is_tried_again_then_reported_and_hurts_only_itself(tmp_path: Path) -> None:
+    share = make_share(tmp_path, exams=2)
+    os.mkfifo(share / "crashes.mp4")
+    command = [sys.executable, "-m", "dice_ce.cli", *words(tmp_path, "--workers", 2, "--retries", 1)]
+    driver = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+    for _ in range(2):
+        with opened_by_a_reader(share / "crashes.mp4"):
+            (reader,) = readers_of(share / "crashes.mp4")
+            os.kill(reader, signal.SIGSEGV)
+            wait_until(lambda pid=reader: not is_alive(pid), "the end of the worker")  # type: ignore[misc]
+    _, said = driver.communicate(timeout=300)
+    assert driver.returncode == 1
+    assert "crashes.mp4: its worker died, 2 times (SIGSEGV, a crash of native code)" in said
+    assert [row.state for row in rows(tmp_path / "archive").values()].count("done") == 2
+
+
+def readers_of(pipe: Path) -> list[int]:
+    """Processes that have a pipe open, besides this one; there is at least one soon."""
+    found: list[int] = []
+
+    def look() -> bool:
+        for descriptor in Path("/proc").glob("[0-9]*/fd/*"):
+            with contextlib.suppress(OSError):
+                if descriptor.samefile(pipe) and descriptor.parts[2] != str(os.getpid()):
+                    found.append(int(descriptor.parts[2]))
+        return bool(found)
+
+    wait_until(look, f"a process that reads {pipe.name}")
+    return found
+
+
+def is_alive(pid: int) -> bool:
+    try:
+        return "State:\tZ" not in Path(f"/proc/{pid}/status").read_text()
+    except FileNotFoundError:
+        return False
+
+
+def test_an_exam_that_takes_too_much_memory_is_reported_and_hurts_only_itself(tmp_path: Path) -> None:
+    import numpy as np
+
+    from dice_ce.exam.codec import write_image
+
+    share = make_share(tmp_path, exams=2)
+    (share / "huge").mkdir()
+    write_image(share / "huge" / "0.png", np.zeros((2400, 2400, 3), np.uint8))
+    for number in range(1, 60):  # held in memory together while the field of view is looked for
+        os.link(share / "huge" / "0.png", share / "huge" / f"{number}.png")
+    assert run(tmp_path, "--workers", 1, "--memory", 0.7, "--retries", 0) == 1
+    known = rows(tmp_path / "archive")
+    assert known["huge"].state == "failed"
+    assert "memory" in known["huge"].reason
+    assert [row.state for row in known.values()].count("done") == 2
+
+
+# --- interruptions ---------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("how", [signal.SIGINT, signal.SIGKILL], ids=["ctrl-c", "killed"])
+def test_an_interrupted_run_goes_on_where_it_stopped(how: signal.Signals, tmp_path: Path) -> None:
+    share, archive = make_share(tmp_path, exams=3), tmp_path / "archive"
+    os.mkfifo(share / "waits.mp4")  # the run cannot end before we have interrupted it
+    command = [sys.executable, "-m", "dice_ce.cli", *words(tmp_path, "--workers", 2)]
+    driver = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+    with opened_by_a_reader(share / "waits.mp4"):
+        workers = readers_of(share / "waits.mp4")
+        wait_until(lambda: bool(list(archive.glob("receipts/*/*.json"))), "the first exam")
+        driver.send_signal(how)
+        _, said = driver.communicate(timeout=300)
+        wait_until(lambda: not any(map(is_alive, workers)), "the end of the workers")
+    if how == signal.SIGINT:
+        assert driver.returncode == 130
+        assert "interrupted; finished work is kept" in said
+        assert "Traceback" not in said
+    done = versions(archive)
+    (share / "waits.mp4").unlink()
+    status = read_status(archive)
+    assert not status.is_running
+    assert status.counts["waiting"] >= 1
+    assert run(tmp_path) == 0
+    assert {name: versions(archive)[name] for name in done} == done
+    assert run(tmp_path, out="fresh") == 0
+    assert contents(archive / "results") == contents(tmp_path / "fresh" / "results")
+
+
+def test_two_runs_do_not_work_on_one_archive(tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
+    make_share(tmp_path, exams=1)
+    assert run(tmp_path) == 0
+    with driver_lock(tmp_path / "archive"):
+        assert run(tmp_path) == 2
+    assert "another run is working on this archive" in capfd.readouterr().err
+
+
+def test_storage_that_goes_away_is_waited_for(tmp_path: Path) -> None:
+    share, archive = make_share(tmp_path, exams=3), tmp_path / "archive"
+    os.mkfifo(share / "waits.mp4")
+    command = [
+        sys.executable,
+        "-m",
+        "dice_ce.cli",
+        *words(tmp_path, "--workers", 2, "--retries", 0, "--stall-limit", 5),
+    ]
+    driver = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+    with opened_by_a_reader(share / "waits.mp4"):
+        wait_until(lambda: bool(list(archive.glob("receipts/*/*.json"))), "the first exam")
+        archive.rename(tmp_path / "gone")
+        archive.mkdir()  # as an empty mount point would be: nothing may be written into it
+    comes_back = threading.Timer(3, lambda: (shutil.rmtree(archive), (tmp_path / "gone").rename(archive)))
+    written_meanwhile = contents(archive)
+    comes_back.start()
+    _, said = driver.communicate(timeout=300)
+    assert written_meanwhile == {}
+    assert driver.returncode == 1, said  # the pipe is no video
+    assert [row.state for row in rows(archive).values()].count("done") == 3
+    (share / "waits.mp4").unlink()
+    assert run(tmp_path, out="fresh") == 0
+    assert contents(archive / "results") == contents(tmp_path / "fresh" / "results")
+
+
+@pytest.fixture
+def small_disk(tmp_path: Path) -> Path:
+    """A file system of its own that is soon full."""
+    folder = tmp_path / "disk"
+    folder.mkdir()
+    mounted = subprocess.run(
+        ["mount", "-t", "tmpfs", "-o", "size=6m", "tmpfs", folder], capture_output=True, check=False
+    )
+    if mounted.returncode:
+        pytest.skip("a full disk needs a file system of its own, and only root can mount one")
+    yield folder  # type: ignore[misc]
+    subprocess.run(["umount", "--lazy", folder], check=True)
+
+
+def test_storage_that_is_full_is_waited_for(tmp_path: Path, small_disk: Path) -> None:
+    make_share(tmp_path, exams=3)
+    archive, ballast = small_disk / "archive", small_disk / "ballast"
+    assert run(tmp_path, out="fresh") == 0
+    needed = sum(map(len, contents(tmp_path / "fresh").values()))
+    ballast.write_bytes(bytes(shutil.disk_usage(small_disk).free - needed * 2 // 3))
+    command = [sys.executable, "-m", "dice_ce.cli", *words(tmp_path, out="disk/archive")]
+    driver = subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True)
+    assert driver.stderr is not None
+    told = next(line for line in driver.stderr if "trying again" in line)
+    assert "No space left on device" in told or "disk is full" in told
+    ballast.unlink()
+    _, said = driver.communicate(timeout=300)
+    assert driver.returncode == 0, said
+    assert [row.state for row in rows(archive).values()] == ["done"] * 3
+    assert contents(archive / "results") == contents(tmp_path / "fresh" / "results")
+
+
+# --- tables ----------------------------------------------------------------------------------------------------------
+
+
+def test_tables_status_and_report_tell_the_same(tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
+    import pyarrow.parquet
+
+    share, archive = make_share(tmp_path, exams=2), tmp_path / "archive"
+    (share / "bad.mp4").write_bytes(b"<b>no</b> video")
+    table = "exam_id,video,exam_date,exam_fps\n" + "".join(
+        f"case-{number},p{number}/exam{number}.mp4,2026-0{number + 1}-15,1\n" for number in range(2)
+    )
+    (share / "exams.csv").write_text(table + "broken,bad.mp4,,\n")
+    assert run(tmp_path) == 1
+    summaries = [json.loads(path.read_text()) for path in sorted(archive.glob("results/*/summary.json"))]
+    assert [summary["exam"]["id"] for summary in summaries] == ["case-0", "case-1"]
+    exams = pyarrow.parquet.read_table(archive / "exams.parquet").to_pylist()
+    assert [exam["state"] for exam in exams] == ["failed", "done", "done"]
+    findings = pyarrow.parquet.read_table(archive / "findings.parquet").to_pylist()
+    told = [(s["exam"]["id"], i["label"], i["keyframe"]["frame"]) for s in summaries for i in s["items"]]
+    assert [(one["exam_id"], one["label"], one["frame"]) for one in findings] == told
+    assert told
+    capfd.readouterr()
+    query = "select substr(date, 1, 7) as month, count(*) as n from findings group by 1 order by 1"
+    assert main(["archive", "query", str(archive), query, "--json"]) == 0
+    assert [row["month"] for row in json.loads(capfd.readouterr().out)] == ["2026-01", "2026-02"]
+    assert main(["archive", "status", str(archive), "--json"]) == 0
+    status = json.loads(capfd.readouterr().out)
+    assert status["exams"] == {"total": 3, "waiting": 0, "done": 2, "failed": 1, "skipped": 0}
+    assert sum(sum(found.values()) for found in status["findings"].values()) == len(told)
+    assert main(["archive", "report", str(archive)]) == 0
+    page = (archive / "report.html").read_text()
+    assert "not a medical device" in page
+    assert "not a readable video" in page
+    assert main(["archive", "report", str(archive), "--out", str(tmp_path / "again.html")]) == 0
+    assert (tmp_path / "again.html").read_text() == page
+
+
+def test_a_query_reads_nothing_but_the_archive(tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
+    make_share(tmp_path, exams=1)
+    (tmp_path / "secret.csv").write_text("a\n1\n")
+    assert run(tmp_path) == 0
+    for query in (f"select * from '{tmp_path / 'secret.csv'}'", f"copy exams to '{tmp_path / 'x.csv'}'", "selekt"):
+        assert main(["archive", "query", str(tmp_path / "archive"), query]) == 1
+    assert not (tmp_path / "x.csv").exists()
+    assert capfd.readouterr().err.count("dice-ce: error: query: ") == 3
+
+
+def test_tables_are_whole_files_at_every_moment_of_a_run(tmp_path: Path) -> None:
+    import pyarrow.parquet
+
+    share, archive = make_share(tmp_path, exams=2), tmp_path / "archive"
+    os.mkfifo(share / "waits.mp4")
+    command = [sys.executable, "-m", "dice_ce.cli", *words(tmp_path, "--workers", 1)]
+    driver = subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+    with opened_by_a_reader(share / "waits.mp4"):
+        table = pyarrow.parquet.read_table(archive / "exams.parquet")
+        assert table.num_rows == 3
+        assert read_status(archive).is_running
+        driver.send_signal(signal.SIGINT)
+        assert driver.wait(300) == 130
+    assert pyarrow.parquet.read_table(archive / "exams.parquet").num_rows == 3
+
+
+# --- wrong usage -----------------------------------------------------------------------------------------------------
+
+
+def test_wrong_sources_are_one_line(tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
+    share = make_share(tmp_path, exams=1)
+    (tmp_path / "nothing").mkdir()
+    (tmp_path / "twice.csv").write_text(f"exam_id,video\na,{share}/x.mp4\na,{share}/y.mp4\n")
+    (tmp_path / "up.csv").write_text(f"exam_id,video\n../a,{share}/x.mp4\n")
+    for source, said in (
+        (tmp_path / "gone", "no such file or folder"),
+        (tmp_path / "nothing", "no exam was found there"),
+        (tmp_path / "*.mkv", "no exam was found there"),
+        (tmp_path / "twice.csv", "stands in line 2, too"),
+        (tmp_path / "up.csv", "cannot be the name of a folder"),
+        ("nowhere://host/exams", "cannot be reached"),
+        ("sftp://me:secret@host/exams", "a password in an address"),
+    ):
+        assert main(["archive", "run", str(source), "--out", str(tmp_path / "out")]) in (1, 2)
+        told = capfd.readouterr().err
+        assert said in told
+        assert "secret" not in told
+        assert told.count("\n") == 1
+    assert main(["archive", "status", str(share)]) == 1
+    assert "is no archive" in capfd.readouterr().err
+    assert main(["archive", "run", str(share), "--out", str(share / "p0")]) == 2  # holds something else
+    assert not (share / "p0" / "archive.json").exists()
+
+
+def test_a_pattern_and_a_file_are_sources_too(tmp_path: Path) -> None:
+    share = make_share(tmp_path, exams=3)
+    given = [str(share / "p[01]" / "*.mp4"), str(share / "p2" / "exam2.mp4"), str(share / "p0")]
+    options = ["--bundle", str(tmp_path / "bundle"), "--exam-fps", "1"]
+    assert main(["archive", "run", *given, "--out", str(tmp_path / "archive"), *options]) == 0
+    assert [row.state for row in rows(tmp_path / "archive").values()] == ["done"] * 3
