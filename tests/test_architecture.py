@@ -10,6 +10,7 @@ import dice_ce
 SOURCE = Path(dice_ce.__file__).parent
 KNOWS: dict[str, set[str]] = {
     "exam": set(),
+    "deidentify": {"exam"},
     "features": {"exam"},
     "method": {"exam", "features"},
     "outputs": {"exam", "features", "method"},
@@ -17,7 +18,7 @@ KNOWS: dict[str, set[str]] = {
     "benchmark": {"exam", "features", "method", "datasets"},
     "lab": {"exam", "features", "method", "outputs", "datasets", "benchmark"},
     "archive": {"exam", "features", "method", "outputs", "datasets"},
-    "cli": {"exam", "features", "method", "outputs", "datasets", "benchmark", "lab", "archive"},
+    "cli": {"exam", "deidentify", "features", "method", "outputs", "datasets", "benchmark", "lab", "archive"},
 }
 """What each room may import, beside itself and the modules that every room may know."""
 FILES = sorted(path.relative_to(SOURCE).as_posix() for path in SOURCE.rglob("*.py"))

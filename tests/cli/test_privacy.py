@@ -22,6 +22,16 @@ thread = threading.Thread(target=lambda: ctypes.CDLL(None).socket(2, 2, 0))
 thread.start()
 thread.join()
 """
+READ_TEXT = """
+import importlib.util
+if importlib.util.find_spec("rapidocr"):
+    import numpy as np
+    from dice_ce.exam.ocr import text_reader
+    from dice_ce.outputs.lettering import write_text
+    image = np.zeros((64, 160, 3), np.uint8)
+    write_text(image, "03:12:45", 12, 20, scale=3)
+    assert [line.text for line in text_reader().find(image)] == ["03:12:45"]
+"""
 
 
 @dataclass(frozen=True)
@@ -129,6 +139,7 @@ def test_other_commands_keep_to_themselves_as_well(words: Sequence[str], exam: P
         "import dice_ce; dice_ce.load_bundle()",
         "import dice_ce, onnxruntime",  # also for what the program itself does with it afterwards
         "from dice_ce.features.encoder import OnnxEncoder; import onnxruntime",
+        READ_TEXT,
     ],
 )
 def test_programs_that_use_the_package_keep_to_themselves_as_well(code: str, place: Place) -> None:

@@ -31,6 +31,7 @@ DRAWING = Extra(("matplotlib",), "plots", "drawing results")
 TRAINING = Extra(("torch", "onnx", "cv2", "matplotlib"), "train", "training")
 TRAINING_HEADS = Extra(("torch",), "train", "training")
 FINETUNING = Extra(("torch", "transformers", "cv2", "PIL"), "finetune", "fine-tuning published models")
+READING_TEXT = Extra(("rapidocr",), "hospital", "reading text in images")
 COMPOSING = Extra(("cv2",), "datasets", "composing exams")
 
 
@@ -60,6 +61,13 @@ def a_folder(*marks: str) -> Place:
 def a_bundle(target: Path) -> None:
     """Expect a zip, or a folder that is new, empty or a bundle."""
     check_file(target) if target.suffix == ".zip" else a_bundle_folder(target)
+
+
+def a_new_place(target: Path) -> None:
+    """Expect a name under which nothing is, whether a file or a folder will be written."""
+    if target.exists() and not (target.is_dir() and not any(target.iterdir())):
+        raise UsageError(f"{target}: is there already; give another --out, nothing is replaced")
+    check_folder(target.parent)
 
 
 a_file: Place = check_file

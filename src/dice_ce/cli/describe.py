@@ -15,8 +15,10 @@ import numpy as np
 
 from dice_ce import DISCLAIMER, __version__
 from dice_ce.errors import DiceError
+from dice_ce.exam.burned_in import spot_clock
 from dice_ce.exam.clock import hms
 from dice_ce.exam.codec import write_image
+from dice_ce.exam.ocr import can_read
 from dice_ce.exam.open import Exam
 from dice_ce.extras import install_command
 from dice_ce.features.encoder import ENCODERS
@@ -27,6 +29,10 @@ from dice_ce.method.bundle import DEFAULT_BUNDLE, bundle_facts, load_bundle, shi
 from dice_ce.method.summary import Summary
 from dice_ce.outputs.lettering import write_text
 
+PROPOSAL_LOOKS = 3
+"""Whole frames in which `inspect` looks for a running time."""
+LEAST_PROPOSAL_SIDE = 160
+"""Pixels: digits in smaller images could not be told apart."""
 SHEET_COLUMNS, SHEET_ROWS, SHEET_TILE = 6, 4, 224
 
 
@@ -51,6 +57,7 @@ def exam_facts(exam: Exam) -> dict[str, Any]:
             "last_seconds": float(clock.seconds(last)),
             "last_seconds_exact": str(clock.seconds(last)),
         },
+        "covers": [list(cover) for cover in exam.covers],
         "field": {"kind": exam.field.kind, "polygon": exam.field.polygon, "share": _field_share(exam)},
         "warnings": list(exam.warnings),
         "disclaimer": DISCLAIMER,
@@ -61,8 +68,16 @@ def _field_share(exam: Exam) -> float:
     return round(float(exam.field.mask(exam.width, exam.height).mean()), 4)
 
 
-def exam_text(exam: Exam) -> str:
-    """Describe an exam for people."""
+def shown_clock(exam: Exam) -> str | None:
+    """Say which running time the images show, if the exam has no other clock and text can be read here."""
+    if exam.clock.is_exam_time or min(exam.image_size) < LEAST_PROPOSAL_SIDE or not can_read():
+        return None
+    sighting = spot_clock(exam, looks=PROPOSAL_LOOKS)
+    return sighting.describe() if sighting else None
+
+
+def exam_text(exam: Exam, shown: str | None = None) -> str:
+    """Describe an exam for people; `shown` is the running time that its images show."""
     facts = exam_facts(exam)
     clock, last = exam.clock, len(exam) - 1
     field = "whole image, nothing blacked"
@@ -76,7 +91,9 @@ def exam_text(exam: Exam) -> str:
         "sha256": exam.digest,
     }
     text = [exam.id, *(f"  {key:<13}  {value}" for key, value in lines.items())]
-    if not clock.is_exam_time:
+    if shown:
+        text.append(f"  note           the image shows a running time ({shown}); use --clock burned-in")
+    elif not clock.is_exam_time:
         text.append("  note           exam times need --clock, --exam-fps, --exam-duration or --container-clock")
     return "\n".join([*text, *(f"  warning        {warning}" for warning in exam.warnings), DISCLAIMER])
 

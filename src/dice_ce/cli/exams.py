@@ -91,12 +91,13 @@ def add_commands(commands: Any, *, with_settings: bool = True) -> None:
 
 def run_inspect(options: argparse.Namespace) -> int:
     """Show what an exam is."""
-    from dice_ce.cli.describe import contact_sheet, exam_facts, exam_text
+    from dice_ce.cli.describe import contact_sheet, exam_facts, exam_text, shown_clock
 
     with open_input(options.exam, options) as exam:
         if options.sheet:
             contact_sheet(exam, options.sheet)
-        emit(options, exam_facts(exam), exam_text(exam))
+        shown = shown_clock(exam)
+        emit(options, exam_facts(exam) | {"burned_in_clock": shown}, exam_text(exam, shown))
     if options.sheet and not options.json:
         print(f"  contact sheet  {options.sheet}")
     return 0

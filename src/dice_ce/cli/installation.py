@@ -70,7 +70,7 @@ def run_cache_clear(options: argparse.Namespace) -> int:
     """Remove what the cache holds."""
     from dice_ce.features.store import clear_cache
 
-    kinds = {"partial"} if options.partial else {"partial", "features", "images"}
+    kinds = {"partial"} if options.partial else {"partial", "features", "images", "clocks"}
     return _show_entries(clear_cache(kinds), options, "nothing to remove")
 
 

@@ -28,6 +28,8 @@ if TYPE_CHECKING:
 T = TypeVar("T")
 SETTING = "setting_"
 """What the names of the method's settings begin with among the options."""
+BURNED_IN = "burned-in"
+"""Of `--clock`: the same word as in dice_ce.exam.clock, which is not imported for the sake of `--help`."""
 UNSET = object()
 """Default of an option whose value may be None."""
 
@@ -45,14 +47,21 @@ def command(
 
 def add_exam_options(parser: argparse.ArgumentParser) -> None:
     clock = parser.add_argument_group("exam clock", "Playback time is not exam time. The first of these wins:")
-    clock.add_argument("--clock", type=Path, metavar="CSV", help="frame,seconds or frame,HH:MM:SS per row")
+    clock.add_argument(
+        "--clock",
+        type=clock_source,
+        metavar="CSV",
+        help="frame,seconds or frame,HH:MM:SS per row; or burned-in: read the time in the images [hospital]",
+    )
     clock.add_argument("--exam-fps", type=fraction, help="frames the capsule took per second, e.g. 2 or 0.7 or 1/3")
     clock.add_argument("--exam-duration", type=exam_time, help="length of the exam in seconds or HH:MM:SS")
     clock.add_argument("--container-clock", action="store_true", help="the file's own timestamps are exam time")
     clock.add_argument("--exam-start", type=exam_time, help="exam time of the first frame, beside one of the above")
     image = parser.add_argument_group("image")
     image.add_argument("--crop", metavar="X,Y,W,H", help="one camera out of a multi-camera layout")
-    image.add_argument("--no-mask", action="store_true", help="keep burned-in text outside the field of view")
+    image.add_argument(
+        "--no-mask", action="store_true", help="keep burned-in text, outside the field of view and in it"
+    )
 
 
 def add_bundle_options(parser: Any) -> None:
@@ -155,6 +164,11 @@ def _read_shares(text: str) -> tuple[float, ...]:
     return values
 
 
+def clock_source(text: str) -> Path | str:
+    """Take a clock file, or the word that stands for the images themselves."""
+    return text if text == BURNED_IN else Path(text)
+
+
 share = parsed_by(_read_share)
 shares = parsed_by(_read_shares)
 exam_time = parsed_by(_read_time)
@@ -184,15 +198,21 @@ def open_input(path: Path, options: argparse.Namespace) -> Exam:
     from dice_ce.exam.clock import ClockOptions
     from dice_ce.exam.open import Crop, open_exam
 
+    is_burned_in = options.clock == BURNED_IN
     clock = ClockOptions(
-        sidecar=options.clock,
+        sidecar=None if is_burned_in else options.clock,
+        burned_in=is_burned_in,
         exam_fps=options.exam_fps,
         exam_duration=options.exam_duration,
         exam_start=options.exam_start,
         container_is_exam_time=options.container_clock,
     )
     crop = Crop.parse(options.crop) if options.crop else None
-    return open_exam(path, clock=clock, crop=crop, mask=not options.no_mask)
+    if not is_burned_in:
+        return open_exam(path, clock=clock, crop=crop, mask=not options.no_mask)
+    with progress_bars() as start:
+        bar = start(f"{printable(path.name)}: burned-in time")
+        return open_exam(path, clock=clock, crop=crop, mask=not options.no_mask, progress=bar)
 
 
 def command_line(options: argparse.Namespace) -> str:

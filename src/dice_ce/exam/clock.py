@@ -22,7 +22,7 @@ from dice_ce.errors import ClockError, UsageError
 from dice_ce.exam.frames import FrameTable
 from dice_ce.types import Ints
 
-ClockSource = Literal["sidecar", "options", "file names", "DICOM", "container", "playback"]
+ClockSource = Literal["sidecar", "burned-in", "options", "file names", "DICOM", "container", "playback"]
 
 MAX_SECONDS = 10**7
 """About 115 days: no capsule lasts that long, so a larger number is a wrong unit or a wrong column."""
@@ -31,6 +31,8 @@ SLOWEST_RATE, FASTEST_RATE = Fraction(1, 20), Fraction(40)
 
 Number = str | int | float | Fraction
 """What people write for a rate or a time."""
+BURNED_IN = "burned-in"
+"""What is written instead of a clock file to have the time read from the images."""
 
 
 @dataclass(frozen=True)
@@ -47,6 +49,8 @@ class ClockOptions:
     """Exam second of the first frame (of frame number 0, where file names carry numbers)."""
     container_is_exam_time: bool = False
     """The timestamps in the file are exam time already."""
+    burned_in: bool = False
+    """Read the time that the recorder burned into the images."""
 
     def __post_init__(self) -> None:
         for option, value in (("--exam-fps", self.exam_fps), ("--exam-duration", self.exam_duration)):
@@ -59,9 +63,13 @@ class ClockOptions:
             raise UsageError(f"--exam-start must not be negative, got {float(self.exam_start):g}")
         if self.exam_fps is not None and self.exam_duration is not None:
             raise UsageError("--exam-fps and --exam-duration contradict each other: give one")
+        if self.burned_in and self.sidecar is not None:
+            raise UsageError("--clock burned-in and a clock file contradict each other: give one")
         has_rate = self.exam_fps is not None or self.exam_duration is not None or self.container_is_exam_time
-        if self.exam_start is not None and not has_rate:
-            raise UsageError("--exam-start needs --exam-fps, --exam-duration or --container-clock beside it")
+        if self.exam_start is not None and not has_rate and not self.burned_in:
+            raise UsageError(
+                "--exam-start needs --exam-fps, --exam-duration, --container-clock or --clock burned-in beside it"
+            )
 
     @classmethod
     def read(
@@ -72,9 +80,14 @@ class ClockOptions:
         exam_duration: Number | None = None,
         exam_start: Number | None = None,
     ) -> Self:
-        """Take rates and times as people write them: `exam_fps="1/3"`, `exam_duration="8:30:00"` or 30600."""
+        """Take rates and times as people write them: `exam_fps="1/3"`, `exam_duration="8:30:00"` or 30600.
+
+        `clock` is a clock file, or "burned-in"; a file of that name is given as `./burned-in`.
+        """
+        is_burned_in = clock == BURNED_IN
         return cls(
-            sidecar=None if clock is None else Path(clock),
+            sidecar=None if clock is None or is_burned_in else Path(clock),
+            burned_in=is_burned_in,
             exam_fps=_read_number("exam_fps", exam_fps, parse_rate),
             exam_duration=_read_number("exam_duration", exam_duration, parse_time),
             exam_start=_read_number("exam_start", exam_start, parse_time),

@@ -78,11 +78,11 @@ def _changing_or_lit(images: npt.NDArray[np.uint8]) -> Mask:
 
 def _opened(mask: Mask, radius: int) -> Mask:
     """Erode, then dilate, with a square: removes everything thinner than 2 * radius + 1."""
-    eroded = ~_dilated(~mask, radius)
-    return _dilated(eroded, radius)
+    eroded = ~dilated(~mask, radius)
+    return dilated(eroded, radius)
 
 
-def _dilated(mask: Mask, radius: int) -> Mask:
+def dilated(mask: Mask, radius: int) -> Mask:
     for axis in (0, 1):
         padding = [(0, 0), (0, 0)]
         padding[axis] = (radius, radius)

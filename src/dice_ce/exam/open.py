@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import itertools
+import math
 import os
 import threading
 from collections.abc import Iterable, Iterator
@@ -22,9 +23,11 @@ from dice_ce.errors import ExamError, UsageError
 from dice_ce.exam.clock import ClockOptions, ExamClock, Number, resolve_clock
 from dice_ce.exam.field import FULL, WORKING_SIZE, Field, find_field
 from dice_ce.exam.frames import FrameTable
+from dice_ce.exam.ocr import Box
+from dice_ce.exam.overlay import find_covers
 from dice_ce.exam.readers import SMALLEST_SIDE, Cursor, Source, check_size, is_dicom_input, name_of_dicom, open_source
 from dice_ce.files import printable
-from dice_ce.types import Image, Resize
+from dice_ce.types import Image, Progress, Resize
 
 FIELD_SAMPLES = 48
 """Frames, spread over the exam, from which the field of view is found."""
@@ -92,6 +95,8 @@ class Exam:
     crop: Crop | None = None
     field: Field = FULL
     """Window outside of which every image is blacked."""
+    covers: tuple[Box, ...] = ()
+    """Boxes inside the window that are blacked as well, because text is burned in there."""
     warnings: tuple[str, ...] = ()
     _cursor: _SharedCursor = dataclasses.field(default_factory=_SharedCursor, repr=False)
 
@@ -164,11 +169,13 @@ def open_exam(
     exam_start: Number | None = None,
     crop: Crop | None = None,
     mask: bool = True,
+    progress: Progress | None = None,
 ) -> Exam:
-    """Open a video file, DICOM, or a folder or zip of frames. `mask=False` keeps the pixels outside the field of view.
+    """Open a video file, DICOM, or a folder or zip of frames. `mask=False` keeps burned-in text, wherever it is.
 
-    `clock` is a clock file, or all options in one object; `exam_fps=2`, `exam_duration="8:30:00"` and `exam_start` are
-    what the command line calls `--exam-fps`, `--exam-duration` and `--exam-start`.
+    `clock` is a clock file, "burned-in", or all options in one object; `exam_fps=2`, `exam_duration="8:30:00"` and
+    `exam_start` are what the command line calls `--exam-fps`, `--exam-duration` and `--exam-start`. `progress` is told
+    how far the reading of a burned-in time is.
     """
     given = {"exam_fps": exam_fps, "exam_duration": exam_duration, "exam_start": exam_start}
     if not isinstance(clock, ClockOptions):
@@ -180,9 +187,14 @@ def open_exam(
     path = Path(path)
     source = open_source(path)
     name = str(path)
-    if options.sidecar is None and os.path.isfile(beside := sidecar_beside(path)):  # noqa: PTH113  no error if too long
+    is_asked = options.sidecar is not None or options.burned_in
+    beside = sidecar_beside(path)
+    if not is_asked and os.path.isfile(beside):  # noqa: PTH113  no error if too long
         options = dataclasses.replace(options, sidecar=beside)
-    resolved = resolve_clock(source.frames, source.last_duration, source.names, options, name, source.recorded)
+    unless_burned_in = dataclasses.replace(options, burned_in=False, exam_start=None) if options.burned_in else options
+    resolved = resolve_clock(
+        source.frames, source.last_duration, source.names, unless_burned_in, name, source.recorded
+    )
     samples = _sample(source, name)
     width, height = samples[0][1].width, samples[0][1].height
     check_size(path, width, height)
@@ -197,7 +209,29 @@ def open_exam(
         crop=crop,
         warnings=(*source.warnings, *resolved.warnings),
     )
-    return dataclasses.replace(exam, field=_find_field(exam, samples)) if mask else exam
+    masked = _masked(exam, samples) if mask or options.burned_in else exam
+    if options.burned_in:
+        from dice_ce.exam.burned_in import read_clock
+
+        shown = read_clock(masked, start=options.exam_start, progress=progress)
+        exam, masked = _with_clock(exam, shown), _with_clock(masked, shown)
+    return masked if mask else exam
+
+
+def _with_clock(exam: Exam, clock: ExamClock) -> Exam:
+    return dataclasses.replace(exam, clock=clock, warnings=(*exam.warnings, *clock.warnings))
+
+
+def _masked(exam: Exam, samples: list[tuple[int, av.VideoFrame]]) -> Exam:
+    """Find the window, and text that was burned into it."""
+    exam = dataclasses.replace(exam, field=_find_field(exam, samples))
+    render = Renderer(exam, None, "area")
+    covers = find_covers((render(ordinal, frame) for ordinal, frame in samples), exam.field)
+    if not covers:
+        return exam
+    places = " and ".join(",".join(map(str, cover)) for cover in covers)
+    warning = f"text burned into the field of view is covered at {places} (x,y,width,height)"
+    return dataclasses.replace(exam, covers=covers, warnings=(*exam.warnings, warning))
 
 
 def exam_name(path: Path) -> str:
@@ -269,6 +303,12 @@ def on_canvas(image: Image, height: int, width: int) -> Image:
     return canvas
 
 
+def scaled_slices(box: Box, x_scale: float, y_scale: float) -> tuple[slice, slice]:
+    """Rows and columns of a box in an image that was made smaller; what is covered in part is covered whole."""
+    columns = slice(math.floor(box.x * x_scale), math.ceil((box.x + box.width) * x_scale))
+    return slice(math.floor(box.y * y_scale), math.ceil((box.y + box.height) * y_scale)), columns
+
+
 class Renderer:
     """Turns decoded frames into RGB arrays: crop, resize and colour in one pass of swscale, then the mask."""
 
@@ -282,6 +322,8 @@ class Renderer:
         self._width, self._height = max(1, round(exam.width * scale)), max(1, round(exam.height * scale))
         self._canvas = (size, size) if size is not None else (self._height, self._width)
         mask = exam.field.mask(self._width, self._height)
+        for cover in exam.covers:
+            mask[scaled_slices(cover, self._width / exam.width, self._height / exam.height)] = False
         self._mask = None if mask.all() else mask[:, :, None].astype(np.uint8)
 
     def __call__(self, ordinal: int, frame: av.VideoFrame) -> Image:

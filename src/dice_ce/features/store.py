@@ -111,6 +111,8 @@ class FeatureStore:
             "gate": asdict(gate) if gate else None,
             "segment_length": segment_length,
         }
+        if exam.covers:
+            identity["covers"] = [list(cover) for cover in exam.covers]
         key = hashlib.sha256(json.dumps(identity, sort_keys=True).encode()).hexdigest()[:32]
         return cls(cache_root() / "features" / key, identity)
 
@@ -252,7 +254,7 @@ class CacheEntry:
     """One thing in the cache."""
 
     kind: str
-    """`features`, `partial` (features of an interrupted run) or `images` (features of single images)."""
+    """`features`, `partial` (features of an interrupted run), `images` (features of single images) or `clocks`."""
     name: str
     """Exam, or what it is."""
     encoder: str
@@ -269,6 +271,10 @@ def list_cache() -> list[CacheEntry]:
     if images:
         size = sum(_size(path) for path in images)
         entries.append(CacheEntry("images", f"{len(images)} chunks of single images", "", 0, size, root / "images"))
+    clocks = sorted(root.glob("clocks/*.json"))
+    if clocks:
+        size = sum(_size(path) for path in clocks)
+        entries.append(CacheEntry("clocks", f"{len(clocks)} burned-in clocks", "", 0, size, root / "clocks"))
     for folder in sorted(path for path in root.glob("features/*") if path.is_dir()):
         size = sum(_size(file) for file in folder.rglob("*"))
         try:

@@ -13,6 +13,7 @@ from dice_ce.outputs.report.markup import Material, duration, number, percent, p
 
 CLOCKS = {
     "sidecar": "from the clock file",
+    "burned-in": "from the recorder, read in the images",
     "options": "as given",
     "file names": "from the file names",
     "DICOM": "from the DICOM object",

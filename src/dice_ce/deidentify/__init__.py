@@ -1,0 +1,1 @@
+"""Exam -> the same exam without anything that says whose it is: pixels, container, file names, DICOM attributes."""

@@ -1,0 +1,156 @@
+"""From a few readings of a burned-in clock to the time of every frame.
+
+The image of the clock changes when the clock ticks, so an exam falls into *runs* of frames that show the same text.
+Between two readings that are as many seconds apart as there are runs, every run is one second, and nothing more needs
+to be read. Elsewhere (gaps, thinned-out exports, noise taken for a tick) the run in the middle is read, and so on.
+"""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from dice_ce.exam.shown_time import DAY, ShownTime
+from dice_ce.types import Doubles, Ints
+
+JUMP_COST = 1.5
+"""Readings by which a jump in time must be outdone before it is believed: two that agree are, one never is."""
+TOLERANCE = 0.75
+"""Seconds by which a reading may differ from what its neighbours say."""
+DAYS = 3
+"""Midnights that an exam may pass, plus one."""
+
+
+@dataclass(frozen=True, eq=False)
+class Timeline:
+    """Times of runs: those that were read and agree with each other, and straight lines between them."""
+
+    runs: Ints
+    """Runs that were read."""
+    seconds: Doubles
+    """What they show, going on past midnight."""
+    step: float
+    """Seconds from one run to the next, usually."""
+
+    def at(self, run: Ints | Doubles) -> Doubles:
+        """Time of runs; beyond the first and the last reading the clock is taken to run on."""
+        inside = np.interp(run, self.runs, self.seconds)
+        before = np.minimum(0, np.asarray(run) - self.runs[0]) * self.step
+        after = np.maximum(0, np.asarray(run) - self.runs[-1]) * self.step
+        return np.asarray(np.maximum(0, inside + before + after))
+
+
+def fit_timeline(readings: Mapping[int, ShownTime]) -> Timeline | None:
+    """Take the largest set of readings in which time never runs back and hardly jumps; None if there is none."""
+    runs = np.array(sorted(readings), np.int64)
+    if len(runs) < 3:
+        return None
+    shown = [readings[int(run)] for run in runs]
+    step = _usual_step(runs, np.array([one.seconds for one in shown], np.float64))
+    if step is None:
+        return None
+    # Each reading stands for itself on the same day, the next and the one after, unless the day is shown.
+    days = np.arange(DAYS)
+    place = np.repeat(np.arange(len(runs)), DAYS)
+    time = np.concatenate([one.seconds + days * DAY for one in shown]).astype(np.float64)
+    allowed = np.concatenate([(days == 0) | (not one.has_day) for one in shown])
+    chosen = _best_chain(runs[place], time, allowed, place, step)
+    kept, seconds = place[chosen], time[chosen]
+    if len(kept) < 3:
+        return None
+    return Timeline(runs[kept], seconds - DAY * (seconds[0] // DAY) * (not shown[kept[0]].has_day), step)
+
+
+def _usual_step(runs: Ints, seconds: Doubles) -> float | None:
+    steps = np.diff(seconds) / np.diff(runs)
+    running = steps[(steps > 0) & (steps < 3600)]
+    return float(np.median(running)) if len(running) else None
+
+
+def _best_chain(runs: Ints, time: Doubles, allowed: np.ndarray, place: Ints, step: float) -> Ints:
+    """Find the chain of nodes with the most readings, less what its jumps cost, by dynamic programming."""
+    score = np.where(allowed, 1.0 - 1e-6 * time / DAY, -np.inf)  # of equal chains, that of the earliest day
+    came_from = np.full(len(time), -1)
+    for j in np.flatnonzero(allowed):
+        gap, passed = time[j] - time[:j], runs[j] - runs[:j]
+        cost = np.where(gap > 3 * step * passed + 5, JUMP_COST, 0.0)
+        usable = allowed[:j] & (place[:j] < place[j]) & (gap >= 0)
+        candidates = np.where(usable, score[:j] - cost, -np.inf)
+        if len(candidates) and (best := int(np.argmax(candidates))) >= 0 and candidates[best] > 0:
+            score[j] += candidates[best]
+            came_from[j] = best
+    chain = [int(np.argmax(score))]
+    while came_from[chain[-1]] >= 0:
+        chain.append(int(came_from[chain[-1]]))
+    return np.array(chain[::-1], np.int64)
+
+
+@dataclass
+class Plan:
+    """Which runs to read next: what is between readings that do not yet tell the time of all runs between them."""
+
+    run_count: int
+    confirmed: set[tuple[int, int]]
+    asked: dict[int, tuple[int, int, float]]
+    """Runs that were asked for, with the two readings around and the time that they predict."""
+
+    @classmethod
+    def start(cls, run_count: int) -> Plan:
+        """Nothing is known yet."""
+        return cls(run_count, set(), {})
+
+    def first_runs(self, count: int) -> list[int]:
+        """Spread over the exam, denser at its ends."""
+        ends = [0, 1, 2, self.run_count - 3, self.run_count - 2, self.run_count - 1]
+        spread = np.linspace(0, self.run_count - 1, count).round().astype(int).tolist()
+        return sorted({run for run in (*ends, *spread) if 0 <= run < self.run_count})
+
+    def next_runs(self, timeline: Timeline, readings: Mapping[int, ShownTime | None]) -> list[int]:
+        """Return what to read next; empty when everything between the readings is accounted for."""
+        time_of = dict(zip(timeline.runs.tolist(), timeline.seconds.tolist(), strict=True))
+        for run, (left, right, predicted) in self.asked.items():
+            if run in time_of and abs(time_of[run] - predicted) <= TOLERANCE:
+                self.confirmed |= {(left, run), (run, right)}
+        wanted: list[int] = []
+        anchors = timeline.runs.tolist()
+        for left, right in itertools.pairwise(anchors):
+            passed = right - left
+            is_ticking = abs(time_of[right] - time_of[left] - passed) < 0.5
+            if passed < 2 or is_ticking or (left, right) in self.confirmed:
+                continue
+            middle = _nearest_unread((left + right) // 2, left, right, readings)
+            if middle is not None:
+                self.asked[middle] = (left, right, float(timeline.at(np.array([middle]))[0]))
+                wanted.append(middle)
+        kept = set(anchors)
+        for run, shown in readings.items():  # what disagrees is looked at once more, by its neighbours
+            if shown is not None and run not in kept:
+                wanted += [near for near in (run - 1, run + 1) if 0 <= near < self.run_count and near not in readings]
+        return sorted(set(wanted))
+
+
+def _nearest_unread(middle: int, left: int, right: int, readings: Mapping[int, ShownTime | None]) -> int | None:
+    for away in range(right - left):
+        for run in (middle - away, middle + away):
+            if left < run < right and run not in readings:
+                return run
+    return None
+
+
+def times_of_frames(timeline: Timeline, starts: Sequence[int], frames: Ints) -> Doubles:
+    """Seconds of frames, given at which frame each run begins; within a run time goes on evenly.
+
+    Where runs are a single frame, as in thinned-out exports, nothing tells which part of its second that frame is: the
+    middle is taken.
+    """
+    begins = np.array(starts, np.int64)
+    time = timeline.at(np.arange(len(begins)))
+    lasts = np.append(np.diff(time), timeline.step).clip(0, max(timeline.step, 1.0))
+    run = (np.searchsorted(begins, frames, side="right") - 1).clip(0)
+    length = np.append(np.diff(begins), max(1, int(np.median(np.diff(begins))) if len(begins) > 1 else 1))
+    share = ((frames - begins[run]) / length[run]).clip(0, 0.999)
+    half = 0.5 if float(np.mean(length)) < 1.5 else 0.0
+    return np.maximum.accumulate(time[run] + lasts[run] * share + half)

@@ -1,0 +1,102 @@
+"""From readings to times, with readings that are wrong now and then."""
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from dice_ce.exam.shown_time import DAY, ShownTime
+from dice_ce.exam.ticks import Plan, Timeline, fit_timeline, times_of_frames
+
+pytest.importorskip("PIL")
+from dice_ce.lab.simulator.overlays import adaptive, steady, with_gaps
+
+
+def shown(*times: int) -> dict[int, ShownTime]:
+    return {10 * i: ShownTime(time) for i, time in enumerate(times)}
+
+
+def test_a_misread_digit_is_left_out_wherever_it_is() -> None:
+    right = [100 + 10 * i for i in range(12)]
+    for place in range(12):
+        for wrong in (right[place] + 36000, max(0, right[place] - 90)):
+            times = [*right[:place], wrong, *right[place + 1 :]]
+            timeline = fit_timeline(shown(*times))
+            assert timeline is not None
+            assert np.abs(timeline.at(np.arange(0, 120, 10)) - right).max() <= 1
+
+
+def test_a_gap_is_believed_when_readings_after_it_agree() -> None:
+    times = [100, 110, 120, 130, 2000, 2010, 2020, 2030]
+    timeline = fit_timeline(shown(*times))
+    assert timeline is not None
+    assert timeline.seconds.tolist() == times
+
+
+def test_midnight_is_no_step_back() -> None:
+    timeline = fit_timeline(shown(DAY - 20, DAY - 10, 0, 10, 20))
+    assert timeline is not None
+    assert timeline.seconds.tolist() == [DAY - 20, DAY - 10, DAY, DAY + 10, DAY + 20]
+
+
+def test_a_day_that_is_shown_counts() -> None:
+    readings = {10 * i: ShownTime(DAY - 20 + 10 * i, has_day=True) for i in range(6)}
+    timeline = fit_timeline(readings)
+    assert timeline is not None
+    assert timeline.seconds[-1] == DAY + 30
+
+
+def test_readings_without_order_give_no_timeline_that_explains_them() -> None:
+    chance = np.random.default_rng(0)
+    timeline = fit_timeline(shown(*chance.integers(0, DAY, 40).tolist()))
+    assert timeline is None or len(timeline.runs) < 24
+
+
+def test_what_ticks_every_run_needs_no_more_readings() -> None:
+    plan = Plan.start(1000)
+    readings: dict[int, ShownTime | None] = {run: ShownTime(500 + run) for run in plan.first_runs(24)}
+    timeline = fit_timeline({run: time for run, time in readings.items() if time})
+    assert timeline is not None
+    assert plan.next_runs(timeline, readings) == []
+
+
+def read_out(seconds: np.ndarray, wrong: float, seed: int) -> tuple[Timeline, list[int], int]:
+    """Read an exam's clock as the program does, with a share of readings that are wrong or none."""
+    second = np.floor(seconds).astype(int)
+    starts = [0, *(np.flatnonzero(np.diff(second)) + 1).tolist()]
+    chance = np.random.default_rng([seed, 99])
+
+    def read(run: int) -> ShownTime | None:
+        time = int(second[starts[run]])
+        if chance.random() < wrong:
+            return (
+                None
+                if chance.random() < 0.5
+                else ShownTime(int(time + chance.choice([-36000, -600, 10, 1800, 7200])) % DAY)
+            )
+        return ShownTime(time % DAY)
+
+    plan = Plan.start(len(starts))
+    readings: dict[int, ShownTime | None] = {run: read(run) for run in plan.first_runs(24)}
+    while True:
+        timeline = fit_timeline({run: time for run, time in readings.items() if time})
+        assert timeline is not None
+        wanted = plan.next_runs(timeline, readings)
+        if not wanted:
+            return timeline, starts, len(readings)
+        readings |= {run: read(run) for run in wanted}
+
+
+@given(st.integers(0, 40), st.sampled_from([0.0, 0.05]), st.sampled_from(["adaptive", "gaps", "thin", "night"]))
+def test_nearly_all_frames_are_within_a_second_in_spite_of_misread_digits(seed: int, wrong: float, kind: str) -> None:
+    seconds = {
+        "adaptive": adaptive(3000, seed, 500),
+        "gaps": with_gaps(adaptive(3000, seed), seed),
+        "thin": with_gaps(steady(400, 1 / 5), seed),
+        "night": with_gaps(adaptive(3000, seed, DAY - 400), seed),
+    }[kind]
+    timeline, starts, count = read_out(seconds, wrong, seed)
+    times = times_of_frames(timeline, starts, np.arange(len(seconds)))
+    assert (np.abs(times - seconds) < 1).mean() >= 0.99
+    assert (np.diff(times) >= 0).all()
+    assert count < len(starts) or count < 60
