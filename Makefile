@@ -8,11 +8,12 @@ export DICE_CE_DATA ?= $(wildcard $(CURDIR)/../shared/data)
 
 .PHONY: demo test test-hard soak archive-faults check lint fuzz bench bundle results composed constraints clean
 
-demo: .venv/demo-installed  ## make an exam, summarise it, say where the report is
+demo: .venv/demo-installed  ## make an exam, summarise it, say where the report is and how to open the reader
 	$(BIN)/dice-ce simulate --out demo/exam.mp4 --frames 3000
 	$(BIN)/dice-ce summarize demo/exam.mp4 --out demo
 	@echo "What was really there: demo/exam.findings.csv"
 	@echo "Open the report: $(CURDIR)/demo/exam/report.html"
+	@echo "Or read, correct and sign it in the browser: $(BIN)/dice-ce read demo"
 
 test: .venv/dev-installed  ## all tests
 	$(BIN)/python -m pytest
@@ -42,6 +43,7 @@ bench: .venv/dev-installed  ## measure speed and memory; takes about ten minutes
 	$(BIN)/python benchmarks/weave.py
 	$(BIN)/python benchmarks/evaluate.py
 	$(BIN)/python benchmarks/archive.py
+	$(BIN)/python benchmarks/reader.py
 	$(BIN)/python benchmarks/compose.py $(DICE_CE_DATA)
 
 # The two below need real frames (DICE_CE_DATA, see docs/how-to/datasets.md) and hours; both can be interrupted.
@@ -79,7 +81,7 @@ clean:
 	$(PYTHON) -m venv .venv
 
 .venv/demo-installed: .venv/bin/pip pyproject.toml constraints.txt
-	$(BIN)/pip install --quiet --editable .
+	$(BIN)/pip install --quiet --editable '.[reader]'
 	touch $@
 
 .venv/dev-installed: .venv/bin/pip pyproject.toml constraints.txt

@@ -117,3 +117,11 @@ def orthanc(folder: Path, **settings: object) -> Iterator[Orthanc]:
         if drain.ident is not None:
             drain.join(timeout=60)
         process.stderr.close()
+
+
+def postgres_programs() -> Path:
+    """Folder of PostgreSQL's programs, the newest that Debian has installed."""
+    found = sorted(Path("/usr/lib/postgresql").glob("*/bin/initdb"), key=lambda path: int(path.parts[-3]))
+    if not found:
+        miss("PostgreSQL is not installed (Debian: postgresql)")
+    return found[-1].parent

@@ -15,10 +15,22 @@ KNOWS: dict[str, set[str]] = {
     "method": {"exam", "features"},
     "outputs": {"exam", "features", "method"},
     "datasets": {"exam"},
+    "reader": {"exam", "features", "method", "outputs", "datasets"},
     "benchmark": {"exam", "features", "method", "datasets"},
     "lab": {"exam", "features", "method", "outputs", "datasets", "benchmark"},
     "archive": {"exam", "features", "method", "outputs", "datasets"},
-    "cli": {"exam", "deidentify", "features", "method", "outputs", "datasets", "benchmark", "lab", "archive"},
+    "cli": {
+        "exam",
+        "deidentify",
+        "features",
+        "method",
+        "outputs",
+        "datasets",
+        "benchmark",
+        "lab",
+        "archive",
+        "reader",
+    },
 }
 """What each room may import, beside itself and the modules that every room may know."""
 FILES = sorted(path.relative_to(SOURCE).as_posix() for path in SOURCE.rglob("*.py"))

@@ -31,10 +31,10 @@ from dice_ce.method.summary import (
 )
 from dice_ce.outputs.report import images_needed, render_report
 from dice_ce.outputs.report.contexts import most_worth_a_look, spread
-from dice_ce.outputs.report.markup import NEUTRAL, PALETTE, duration
 from dice_ce.outputs.report.timeline import Axis, stack
+from dice_ce.outputs.report.words import duration
 from dice_ce.settings import values_of
-from dice_ce.taxonomy import Taxonomy
+from dice_ce.taxonomy import NEUTRAL, PALETTE, Taxonomy
 from tests.peers import CHROMIUM, miss
 
 HOUR = 3600.0

@@ -15,7 +15,18 @@ from collections.abc import Sequence
 from typing import NoReturn
 
 from dice_ce import DISCLAIMER, __version__
-from dice_ce.cli import archive, data, deidentify, exams, finetuning, hospital, installation, models, scoring
+from dice_ce.cli import (
+    archive,
+    data,
+    deidentify,
+    exams,
+    finetuning,
+    hospital,
+    installation,
+    models,
+    reader,
+    scoring,
+)
 from dice_ce.cli.checks import check_before_work
 from dice_ce.errors import DiceError, error_line
 
@@ -83,6 +94,6 @@ def build_parser(*, with_settings: bool = True) -> argparse.ArgumentParser:
     parser.add_argument("--version", action="version", version=f"dice-ce {__version__}")
     commands = parser.add_subparsers(title="commands", metavar="COMMAND", required=True)
     exams.add_commands(commands, with_settings=with_settings)
-    for module in (archive, hospital, deidentify, models, finetuning, data, scoring, installation):
+    for module in (reader, archive, hospital, deidentify, models, finetuning, data, scoring, installation):
         module.add_commands(commands)
     return parser

@@ -3,69 +3,22 @@
 from __future__ import annotations
 
 import re
-from html import escape
 from pathlib import Path
+
+from markupsafe import Markup
 
 from dice_ce import DISCLAIMER
 from dice_ce.exam.codec import encode_image
 from dice_ce.exam.open import Exam
 from dice_ce.files import write_atomically
+from dice_ce.method.reliability import LEAST, LEAST_CASES
 from dice_ce.method.summary import Summary
-from dice_ce.outputs.report.contexts import dropped_section, findings_section
-from dice_ce.outputs.report.markup import FrameImage, Material, palette_css
-from dice_ce.outputs.report.overview import exam_section, provenance_section, reliability_section
-from dice_ce.outputs.report.timeline import timeline_section
+from dice_ce.outputs.report import contexts, overview
+from dice_ce.outputs.report.pages import FrameImage, Material, asset, environment
+from dice_ce.outputs.report.theme import theme_css
+from dice_ce.outputs.report.timeline import draw_timeline, legend
 
 __all__ = ["FrameImage", "images_needed", "render_report", "write"]
-
-_HERE = Path(__file__).parent
-
-_PAGE = """<!DOCTYPE html>
-<html lang="en">
-<head>
-<meta charset="utf-8">
-<meta name="viewport" content="width=device-width, initial-scale=1">
-<meta name="color-scheme" content="light dark">
-<meta http-equiv="Content-Security-Policy" content="{policy}">
-<title>{exam}: summary by DiCE-CE</title>
-<style>
-{css}</style>
-</head>
-<body>
-<div class="bar" id="bar">
-<p class="disclaimer">{disclaimer}</p>
-<p class="state needs-js" aria-live="polite"><span id="restored">0</span> restored</p>
-<button type="button" class="needs-js" id="show-keys" aria-keyshortcuts="?">Keys <kbd>?</kbd></button>
-</div>
-<main>
-{sections}
-</main>
-{dialogs}
-<script>
-{js}</script>
-</body>
-</html>
-"""
-
-_POLICY = "default-src 'none'; img-src data:; style-src 'unsafe-inline'; script-src 'unsafe-inline'"
-"""The browser itself then sees to it that the report loads nothing from elsewhere."""
-
-_DIALOGS = """<dialog id="lightbox" aria-label="Enlarged keyframe">
-<div class="shown"></div>
-<p class="caption"></p>
-<button type="button" data-close>Close <kbd>Esc</kbd></button>
-</dialog>
-<dialog id="keys" aria-labelledby="keys-title">
-<h2 id="keys-title">Keys</h2>
-<dl>
-<div><dt><kbd>j</kbd> or <kbd>↓</kbd></dt><dd>next finding</dd></div>
-<div><dt><kbd>k</kbd> or <kbd>↑</kbd></dt><dd>previous finding</dd></div>
-<div><dt><kbd>Enter</kbd></dt><dd>enlarge the keyframe</dd></div>
-<div><dt><kbd>Esc</kbd></dt><dd>close</dd></div>
-<div><dt><kbd>?</kbd></dt><dd>these keys</dd></div>
-</dl>
-<button type="button" data-close>Close <kbd>Esc</kbd></button>
-</dialog>"""
 
 
 def render_report(summary: Summary, jpeg: FrameImage) -> str:
@@ -74,22 +27,32 @@ def render_report(summary: Summary, jpeg: FrameImage) -> str:
     The same summary and images give the same bytes.
     """
     material = Material(summary.taxonomy, jpeg, bool(summary.exam.clock.is_exam_time))
-    sections = (
-        exam_section(summary, material),
-        timeline_section(summary, material),
-        findings_section(summary, material),
-        dropped_section(summary, material),
-        reliability_section(summary),
-        provenance_section(summary),
-    )
-    return _PAGE.format(
-        policy=_POLICY,
-        exam=escape(str(summary.exam.id)),
-        css=_read("report.css") + palette_css() + _page_footer(str(summary.exam.id)),
-        disclaimer=escape(DISCLAIMER),
-        sections="\n".join(sections),
-        dialogs=_DIALOGS,
-        js=_read("report.js"),
+    return (
+        environment()
+        .get_template("page.html.jinja")
+        .render(
+            summary=summary,
+            material=material,
+            disclaimer=DISCLAIMER,
+            css=Markup(theme_css()) + asset("report.css") + Markup(_page_footer(str(summary.exam.id))),
+            js=asset("report.js"),
+            facts=overview.facts(summary, material),
+            troubles=overview.troubles(summary.exam),
+            reading=overview.reading(summary),
+            timeline=draw_timeline(summary, material),
+            legend=legend(summary),
+            dropped_groups=list(contexts.dropped_groups(summary)),
+            sizes={
+                "keyframe": contexts.KEYFRAME_SIZE,
+                "thumbnail": contexts.THUMBNAIL_SIZE,
+                "dropped": contexts.DROPPED_SIZE,
+            },
+            most={"support": contexts.MOST_SUPPORT, "dissent": contexts.MOST_DISSENT},
+            grades=LEAST,
+            least_cases=LEAST_CASES,
+            provenance=overview.provenance(summary),
+        )
+        + "\n"
     )
 
 
@@ -113,10 +76,6 @@ def images_needed(summary: Summary) -> list[tuple[int, int]]:
 
     render_report(summary, note)
     return sorted(needed)
-
-
-def _read(name: str) -> str:
-    return (_HERE / name).read_text(encoding="utf-8")
 
 
 def _page_footer(exam: str) -> str:

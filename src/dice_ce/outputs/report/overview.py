@@ -1,15 +1,14 @@
-"""The beginning and the end of the report: which exam this is, what reading costs, and how to get it again."""
+"""Beginning and end of the report: which exam this is, what reading costs, and how to get it again."""
 
 from __future__ import annotations
 
 import json
 from collections.abc import Iterator
-from dataclasses import asdict
-from html import escape
+from dataclasses import asdict, dataclass
 
-from dice_ce.method.reliability import LEAST, LEAST_CASES
 from dice_ce.method.summary import ExamFacts, Summary
-from dice_ce.outputs.report.markup import Material, duration, number, percent, plural, title
+from dice_ce.outputs.report.pages import Material
+from dice_ce.outputs.report.words import duration, number, plural
 
 CLOCKS = {
     "sidecar": "from the clock file",
@@ -28,43 +27,31 @@ MOST_LISTED = 20
 """Undecodable frames that are named one by one."""
 
 
-def exam_section(summary: Summary, material: Material) -> str:
-    """Say what was read, how well, and what reading on will cost."""
-    exam = summary.exam
-    facts = "".join(f"<div><dt>{name}</dt><dd>{value}</dd></div>\n" for name, value in _facts(summary, material))
-    return f"""<header class="exam">
-<p class="kicker">Capsule endoscopy, summary of one exam</p>
-<h1>{escape(str(exam.id))}</h1>
-{_playback_banner(summary)}<dl class="facts">
-{facts}</dl>
-{_troubles(exam)}{_reading(summary)}
-</header>"""
+@dataclass(frozen=True)
+class Reading:
+    """What reading the report costs, and what reading the video would."""
+
+    seconds: int
+    video_seconds: float
+    funnel: tuple[tuple[int, str], ...]
+    per_finding: int = SECONDS_PER_FINDING
+    per_dropped: int = SECONDS_PER_DROPPED
+    video_rate: int = VIDEO_FRAMES_PER_SECOND
 
 
-def _facts(summary: Summary, material: Material) -> Iterator[tuple[str, str]]:
+def facts(summary: Summary, material: Material) -> Iterator[tuple[str, str, str | None]]:
+    """Say what was read: name, value, detail."""
     exam, clock = summary.exam, summary.exam.clock
     length = duration(clock.last_seconds - clock.first_seconds)
     first, last = material.time(clock.first_seconds), material.time(clock.last_seconds)
-    yield "Frames", number(summary.counts.frames)
-    yield (
-        ("Exam duration" if material.is_exam_time else "Playback duration"),
-        f"{length}<small>{first} – {last}</small>",
-    )
-    yield "Time", f"{CLOCKS.get(clock.source, escape(clock.source))}<small>{escape(clock.detail)}</small>"
-    size = f"{exam.width} × {exam.height} pixels"
-    yield "Field of view", f"{escape(str(exam.field))}<small>{size}, black outside</small>"
+    yield "Frames", number(summary.counts.frames), None
+    yield "Exam duration" if material.is_exam_time else "Playback duration", length, f"{first} – {last}"
+    yield "Time", CLOCKS.get(clock.source, clock.source), clock.detail
+    yield "Field of view", str(exam.field), f"{exam.width} × {exam.height} pixels, black outside"
 
 
-def _playback_banner(summary: Summary) -> str:
-    if summary.exam.clock.is_exam_time:
-        return ""
-    return (
-        '<p class="banner" id="playback"><strong>Times are playback times, not exam times.</strong> '
-        "The exam clock is not known: no time here tells how long the capsule had been in the patient.</p>\n"
-    )
-
-
-def _troubles(exam: ExamFacts) -> str:
+def troubles(exam: ExamFacts) -> list[str]:
+    """Say what limits this exam."""
     undecodable, doubtful = exam.undecodable, exam.doubtful
     lines = []
     if undecodable:
@@ -73,57 +60,25 @@ def _troubles(exam: ExamFacts) -> str:
         lines.append(f"{plural(len(undecodable), 'frame')} could not be decoded and went unread: {named}{more}.")
     if doubtful:
         lines.append(f"{plural(doubtful, 'frame')} decoded after a damaged one may show its damage.")
-    lines += [str(warning) for warning in exam.warnings]
-    if not lines:
-        return ""
-    points = "".join(f"<li>{escape(line)}</li>\n" for line in lines)
-    return f'<div class="banner"><strong>Limits of this exam</strong><ul>\n{points}</ul></div>\n'
+    return [*lines, *map(str, exam.warnings)]
 
 
-def _reading(summary: Summary) -> str:
-    kept, dropped, frames = len(summary.items), len(summary.dropped), summary.counts.frames
-    seconds = kept * SECONDS_PER_FINDING + dropped * SECONDS_PER_DROPPED
-    video = frames / VIDEO_FRAMES_PER_SECOND
-    steps = (
-        (summary.counts.frames, "frames"),
-        (summary.counts.candidates, "suspicious frames"),
-        (summary.counts.contexts, "possible findings"),
-        (kept, "finding" if kept == 1 else "findings"),
+def reading(summary: Summary) -> Reading:
+    """Estimate what reading costs."""
+    kept, dropped, counts = len(summary.items), len(summary.dropped), summary.counts
+    return Reading(
+        seconds=kept * SECONDS_PER_FINDING + dropped * SECONDS_PER_DROPPED,
+        video_seconds=counts.frames / VIDEO_FRAMES_PER_SECOND,
+        funnel=(
+            (counts.frames, "frames"),
+            (counts.candidates, "suspicious frames"),
+            (counts.contexts, "possible findings"),
+            (kept, "finding" if kept == 1 else "findings"),
+        ),
     )
-    funnel = "".join(f"<li><b>{number(count)}</b> {name}</li>\n" for count, name in steps)
-    return f"""<div class="reading">
-<p><b>About {duration(seconds)} to read this report</b>
-<small>{SECONDS_PER_FINDING} s for each of {plural(kept, "finding")} and {SECONDS_PER_DROPPED} s for each of
-{plural(dropped, "possible finding")} set aside</small></p>
-<p><b>About {duration(video)} to read the whole video</b>
-<small>{number(frames)} frames at {VIDEO_FRAMES_PER_SECOND} frames per second</small></p>
-<ol class="funnel" aria-label="From the exam to the findings">
-{funnel}</ol>
-</div>"""
 
 
-def reliability_section(summary: Summary) -> str:
-    """Tell for every label how well it is recognised: what is hardly recognised may be there without being found."""
-    rows = "".join(
-        f'<tr><th scope="row">{title(label)}</th><td>{row.grade}</td><td>{row.explain()}</td></tr>\n'
-        for label, row in ((label, summary.reliability_of(label)) for label in summary.taxonomy.labels)
-    )
-    cuts = ", ".join(f"{percent(least)} {grade}" for grade, least in LEAST.items())
-    return f"""<section class="reliabilities" aria-labelledby="reliabilities-title">
-<h2 id="reliabilities-title">How well each label is recognised</h2>
-<p class="lead">Single frames of real cases that the model was not trained on. A label that is hardly recognised may
-well be in this exam without being among the findings.</p>
-<table>
-<thead><tr><th scope="col">Label</th><th scope="col">On unseen cases</th><th scope="col">Measured</th></tr></thead>
-<tbody>
-{rows}</tbody>
-</table>
-<p class="note">By the weaker of the two figures: from {cuts}; below, hardly recognised. A good grade takes
-{LEAST_CASES} cases.</p>
-</section>"""
-
-
-def provenance_section(summary: Summary) -> str:
+def provenance(summary: Summary) -> list[tuple[str, str]]:
     """Tell everything that is needed to get the same summary again."""
     content = {
         "exam": {"digest": summary.exam.digest, "clock": summary.exam.clock.source},
@@ -131,17 +86,7 @@ def provenance_section(summary: Summary) -> str:
         "counts": asdict(summary.counts),
         **asdict(summary.provenance),
     }
-    rows = "".join(
-        f'<tr><th scope="row">{escape(name)}</th><td>{escape(value)}</td></tr>\n' for name, value in _flat("", content)
-    )
-    return f"""<section class="provenance" aria-labelledby="provenance-title">
-<h2 id="provenance-title">How this was made</h2>
-<p class="lead">The same exam, weights and settings give the same summary.</p>
-<table>
-<tbody>
-{rows}</tbody>
-</table>
-</section>"""
+    return list(_flat("", content))
 
 
 def _flat(prefix: str, value: object) -> Iterator[tuple[str, str]]:

@@ -1,0 +1,1 @@
+"""The web application in which a person reads, corrects and signs; needs the extra `reader`."""
