@@ -192,9 +192,7 @@ def open_exam(
     if not is_asked and os.path.isfile(beside):  # noqa: PTH113  no error if too long
         options = dataclasses.replace(options, sidecar=beside)
     unless_burned_in = dataclasses.replace(options, burned_in=False, exam_start=None) if options.burned_in else options
-    resolved = resolve_clock(
-        source.frames, source.last_duration, source.names, unless_burned_in, name, source.recorded
-    )
+    resolved = resolve_clock(source.frames, source.last_duration, source.names, unless_burned_in, name, source.recorded)
     samples = _sample(source, name)
     width, height = samples[0][1].width, samples[0][1].height
     check_size(path, width, height)
