@@ -10,7 +10,7 @@ import hashlib
 from dataclasses import dataclass
 
 PRIVATE = "99DICECE"
-"""Coding scheme designator of our own codes; PS3.16 section 8.2 keeps those that begin with 99 for private use."""
+"""Coding scheme designator of our own codes; those that begin with 99 are private."""
 PRIVATE_NAME = "DiCE-CE private codes"
 PRIVATE_URI = "urn:dice-ce:codes"
 SYSTEMS = {
@@ -57,7 +57,7 @@ LABELS: dict[str, Coded] = {
         "LYMPH-FOLLICLE", "Lymphoid follicular hyperplasia", "no code in PS3.16 or eHDSI"
     ),
     "polyp": Coded("41329004", "SCT", "Polyp", EHDSI),
-    "parasite": _ours("PARASITE", "Parasite in the lumen", "no code in PS3.16 or eHDSI"),
+    "parasite": _ours("PARASITE", "Parasite in the lumen", "no code in PS3.16"),
     "intestinal fluid accumulation": _ours(
         "FLUID", "Intestinal fluid accumulation", "SCT 442170005 of PS3.16 CID 6201 is fluid in the colon"
     ),

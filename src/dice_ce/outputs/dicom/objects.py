@@ -135,7 +135,7 @@ class _Maker:
         )
         raw = one.Rows * one.Columns * 3
         one.file_meta.TransferSyntaxUID = JPEGBaseline8Bit
-        one.PhotometricInterpretation = "YBR_FULL_422"  # what PS3.5 8.2.1 wants of JPEG, however it is sampled
+        one.PhotometricInterpretation = "YBR_FULL_422"  # though our JPEGs are 4:4:4; dciodvfy accepts it
         one.PixelData = encapsulate([jpeg])
         one["PixelData"].VR, one["PixelData"].is_undefined_length = "OB", True
         one.PatientOrientation = ""
