@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import os
+import subprocess
 import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -57,11 +58,13 @@ def wait_until(happens: Callable[[], bool], what: str) -> None:
 
 
 @contextlib.contextmanager
-def opened_by_a_reader(pipe: Path) -> Iterator[None]:
-    """Wait until somebody reads a named pipe, and keep them waiting for its content."""
+def opened_by_a_reader(pipe: Path, driver: subprocess.Popen[str] | None = None) -> Iterator[None]:
+    """Wait until somebody reads a named pipe, and keep them waiting for its content; in vain once the driver ended."""
     descriptor: list[int] = []
 
     def has_reader() -> bool:
+        if driver is not None and driver.poll() is not None:
+            raise AssertionError(f"the driver ended with {driver.returncode}: {driver.communicate()[1]}")
         try:
             descriptor.append(os.open(pipe, os.O_WRONLY | os.O_NONBLOCK))
             return True

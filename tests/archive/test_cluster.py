@@ -60,7 +60,7 @@ def test_ctrl_c_on_a_cluster_stops_cleanly(tmp_path: Path) -> None:
     # Without an address, Ray starts and ends with the run.
     command = [sys.executable, "-m", "dice_ce.cli", *words(tmp_path, "--engine", "ray", "--workers", 2)]
     driver = subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True)
-    with opened_by_a_reader(share / "waits.mp4"):
+    with opened_by_a_reader(share / "waits.mp4", driver):
         readers = readers_of(share / "waits.mp4")
         driver.send_signal(signal.SIGINT)
         _, said = driver.communicate(timeout=300)

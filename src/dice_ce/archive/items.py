@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import hashlib
 import json
 import shlex
@@ -68,16 +69,7 @@ class Recipe:
 
     def digest(self, item: Item) -> str:
         """Hash what shapes the results beside content and bundle: settings, clock, crop, the program itself."""
-        facts = {
-            "version": __version__,
-            "profile": self.profile,
-            "settings": values_of(self.settings),
-            "gate": asdict(self.gate) if self.gate else None,
-            "clock": {name: str(value) for name, value in asdict(self.clock_of(item)).items()},
-            "crop": self.crop,
-            "mask": self.mask,
-        }
-        return hashlib.sha256(json.dumps(facts, sort_keys=True).encode()).hexdigest()
+        return _settings_digest(self, self.clock_of(item))
 
     def command(self, item: Item) -> str:
         """Write the command that gives the same bytes for this exam alone."""
@@ -92,6 +84,21 @@ class Recipe:
         for name, value in self.chosen:
             words += [known[name].option, "none" if value is None else str(value)]
         return shlex.join(printable(word) for word in words)
+
+
+@functools.lru_cache(maxsize=1024)
+def _settings_digest(recipe: Recipe, clock: ClockOptions) -> str:
+    """Remembered, because a hundred thousand exams of one run mostly have the same."""
+    facts = {
+        "version": __version__,
+        "profile": recipe.profile,
+        "settings": values_of(recipe.settings),
+        "gate": asdict(recipe.gate) if recipe.gate else None,
+        "clock": {name: str(value) for name, value in asdict(clock).items()},
+        "crop": recipe.crop,
+        "mask": recipe.mask,
+    }
+    return hashlib.sha256(json.dumps(facts, sort_keys=True).encode()).hexdigest()
 
 
 def _clock_words(clock: ClockOptions) -> list[str]:
