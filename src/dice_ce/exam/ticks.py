@@ -20,6 +20,8 @@ JUMP_COST = 1.5
 """Readings by which a jump in time must be outdone before it is believed: two that agree are, one never is."""
 TOLERANCE = 0.75
 """Seconds by which a reading may differ from what its neighbours say."""
+LONGEST_GAP = DAY / 2
+"""Seconds: a longer jump is a step back that was taken for midnight."""
 DAYS = 3
 """Midnights that an exam may pass, plus one."""
 
@@ -77,7 +79,7 @@ def _best_chain(runs: Ints, time: Doubles, allowed: np.ndarray, place: Ints, ste
     for j in np.flatnonzero(allowed):
         gap, passed = time[j] - time[:j], runs[j] - runs[:j]
         cost = np.where(gap > 3 * step * passed + 5, JUMP_COST, 0.0)
-        usable = allowed[:j] & (place[:j] < place[j]) & (gap >= 0)
+        usable = allowed[:j] & (place[:j] < place[j]) & (gap >= 0) & (gap < LONGEST_GAP)
         candidates = np.where(usable, score[:j] - cost, -np.inf)
         if len(candidates) and (best := int(np.argmax(candidates))) >= 0 and candidates[best] > 0:
             score[j] += candidates[best]
