@@ -123,10 +123,11 @@ export class Viewer {
     context.fillRect(0, 0, width, height);
     trouble.hidden = !loaded?.error;
     trouble.textContent = loaded?.error ?? "";
-    caption.textContent = frame === undefined ? "" : this.page.caption(frame);
-    caption.dataset.mark = frame === undefined ? "" : this.page.mark(frame);
-    canvas.setAttribute("aria-label", frame === undefined ? "No frame" : `Image of ${this.page.caption(frame)}`);
-    canvas.dataset.frame = frame === undefined ? "" : String(frame);
+    const drawn = loaded ? frame : undefined; // never name a frame that is not to be seen
+    caption.textContent = drawn === undefined ? "" : this.page.caption(drawn);
+    caption.dataset.mark = drawn === undefined ? "" : this.page.mark(drawn);
+    canvas.setAttribute("aria-label", drawn === undefined ? "No frame" : `Image of ${this.page.caption(drawn)}`);
+    canvas.dataset.frame = drawn === undefined ? "" : String(drawn);
     const where = /** @type {HTMLElement} */ (pane.querySelector(".where"));
     const marked = frame !== undefined && this.marked?.frame === frame ? this.marked : null;
     where.hidden = !marked;
