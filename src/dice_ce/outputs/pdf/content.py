@@ -10,9 +10,10 @@ from dice_ce import DISCLAIMER
 from dice_ce.exam.clock import hms
 from dice_ce.exam.dicom.identity import Identity
 from dice_ce.method.summary import Summary, SummaryItem
-from dice_ce.outputs.report.markup import SHAPES, duration, number, percent, plural
 from dice_ce.outputs.report.overview import CLOCKS
+from dice_ce.outputs.report.theme import SHAPES
 from dice_ce.outputs.report.timeline import Axis, stack
+from dice_ce.outputs.report.words import duration, number, percent, plural
 from dice_ce.outputs.results import Results
 from dice_ce.taxonomy import NEUTRAL, PALETTE
 
