@@ -260,7 +260,7 @@ def options_with(parser: argparse.ArgumentParser, **values: object) -> argparse.
 
 
 def test_every_command_declares_what_it_writes() -> None:
-    names = {"out", "sheet", "plot", "log"}
+    names = {"out", "folds_out", "sheet", "plot", "log"}
     for parser in commands(build_parser()):
         declared = parser.get_default("outputs") or {}
         assert {action.dest for action in parser._actions} & names == set(declared), parser.prog
@@ -437,17 +437,19 @@ def test_impossible_options_are_wrong_usage(
     assert not content(tmp_path)
 
 
-def test_training_without_validation_cases_is_refused_before_encoding(
+def test_training_on_a_single_case_is_refused_before_encoding(
     tmp_path: Path, cache: Path, capfd: pytest.CaptureFixture[str]
 ) -> None:
     table = write_frames(tmp_path / "frames") / "frames.csv"
     lines = table.read_text().splitlines()
-    table.write_text("\n".join([f"{lines[0]},split", *(f"{line},train" for line in lines[1:])]) + "\n")
+    case = lines[0].split(",").index("case")
+    rows = [line.split(",") for line in lines[1:]]
+    table.write_text("\n".join([lines[0], *(",".join([*row[:case], "one", *row[case + 1 :]]) for row in rows)]) + "\n")
     encoder = write_tiny_encoder(tmp_path / "tiny.onnx")
     for words in (["train", "--encoder", encoder, "--out", tmp_path / "new"], ["backbones", "--encoders", encoder]):
         code, said = run(capfd, *words, "--data", table)
         assert code == 1
-        assert "there is no case in the split 'validation'" in said
+        assert "there are 1 cases to learn from: one is always held out, so it takes two" in said
     assert not cache.exists()
 
 

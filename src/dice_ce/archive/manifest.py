@@ -98,7 +98,9 @@ def archive_id(folder: Path) -> str:
             return str(content["id"])
         raise InputError(f"{folder}: archive format '{content['format']}' is not '{FORMAT}'; make the archive again")
     except FileNotFoundError as error:
-        raise InputError(f"{folder}: is no archive (no {MARK}); make one with 'dice-ce archive run'") from error
+        raise InputError(
+            f"{folder}: is no archive (no {MARK}); make one with 'dice-ce archive run SOURCE --out ARCHIVE'"
+        ) from error
     except (OSError, ValueError, KeyError, TypeError) as error:
         raise InputError(f"{folder / MARK}: cannot be read ({error}); restore it from a backup") from error
 

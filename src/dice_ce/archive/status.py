@@ -124,7 +124,7 @@ def status_text(status: Status) -> str:
         doing = "running" if status.is_running else "not running" if counts["waiting"] else "complete"
         lines.append(f"{doing} ({status.run.engine}): {speed}{left}")
     if counts["waiting"] and not status.is_running:
-        lines.append("the same `dice-ce archive run` goes on where the last one stopped")
+        lines.append("the same command goes on where the last one stopped")
     if status.findings:
         lines += ["", findings_table(status)]
     if status.failed:

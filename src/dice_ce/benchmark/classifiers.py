@@ -100,7 +100,9 @@ def load_classifier(folder: Path) -> tuple[Classifier, Learnt]:
     """Load a fine-tuned folder: its backbone as any other, and the head that belongs to it."""
     learnt = read_learnt(folder)
     if learnt is None or not learnt.head:
-        raise InputError(f"{folder}: no fine-tuned backbone ({NOTE} and {HEAD}); write one with dice-ce finetune")
+        raise InputError(
+            f"{folder}: no fine-tuned backbone ({NOTE} and {HEAD}); write one with: dice-ce finetune MODEL --data DATA --out DIR"
+        )
     classifier = start_classifier(str(folder), learnt.labels)
     tensors = require("safetensors.torch", extra="vlm", purpose="fine-tuned diagnosers")
     try:

@@ -94,6 +94,7 @@ def build_parser(*, with_settings: bool = True) -> argparse.ArgumentParser:
     parser.add_argument("--version", action="version", version=f"dice-ce {__version__}")
     commands = parser.add_subparsers(title="commands", metavar="COMMAND", required=True)
     exams.add_commands(commands, with_settings=with_settings)
-    for module in (reader, archive, hospital, deidentify, models, finetuning, data, scoring, installation):
+    archive.add_commands(commands, with_settings=with_settings)
+    for module in (reader, hospital, deidentify, models, finetuning, data, scoring, installation):
         module.add_commands(commands)
     return parser

@@ -48,9 +48,9 @@ def an_image(*endings: str) -> Place:
 
 def a_table(target: Path) -> None:
     """Expect a file for a table."""
+    check_file(target)
     if target.suffix.lower() not in TABLES:
         raise UsageError(f"{target}: tables are written as {', '.join(TABLES)}; give one of these endings")
-    check_file(target)
 
 
 def a_folder(*marks: str) -> Place:
@@ -67,7 +67,7 @@ def a_new_place(target: Path) -> None:
     """Expect a name under which nothing is, whether a file or a folder will be written."""
     if target.exists() and not (target.is_dir() and not any(target.iterdir())):
         raise UsageError(f"{target}: is there already; give another --out, nothing is replaced")
-    check_folder(target.parent)
+    check_file(target)
 
 
 a_file: Place = check_file

@@ -43,7 +43,7 @@ from dice_ce.reader.storage import ConflictError, Reading, Sort
 from dice_ce.reader.views import label_facts, row_view
 from dice_ce.taxonomy import Taxonomy
 
-TITLE = "dice-ce reader"
+TITLE = "DiCE-CE reader"
 FOREVER = "private, max-age=31536000, immutable"
 """Frames never change: their address holds what they are frames of."""
 MOST_STRIP = 48

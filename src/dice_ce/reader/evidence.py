@@ -101,7 +101,7 @@ class Evidences:
             if self._bundle.digest != summary.provenance.bundle.digest:
                 raise NoBundleError(
                     f"these results were made by the bundle {summary.provenance.bundle.name} "
-                    f"({summary.provenance.bundle.digest[:12]}); give it to dice-ce read with --bundle"
+                    f"({summary.provenance.bundle.digest[:12]}); give it with --bundle"
                 )
             return self._find(exam, frame, label)
 

@@ -56,7 +56,9 @@ def find_inputs(paths: Sequence[Path]) -> Inputs:
             else:
                 exams |= {here / name: None for name in sorted(files) if _is_video(name)}
     if not results and not exams:
-        raise UsageError(f"{paths[0]}: neither results nor exams in it; make results with: dice-ce summarize")
+        raise UsageError(
+            f"{paths[0]}: neither results nor exams in it; make results with: dice-ce summarize EXAM --out DIR"
+        )
     return Inputs(tuple(results), tuple(exams))
 
 
@@ -198,7 +200,7 @@ def _parse(path: Path, content: bytes) -> Summary:
     try:
         return Summary.from_json(content.decode())
     except UnicodeDecodeError as error:
-        raise InputError(f"{path}: not UTF-8 text; make the results again with dice-ce summarize") from error
+        raise InputError(f"{path}: not UTF-8 text; make the results again") from error
     except InputError as error:
         raise InputError(f"{path}: {error}") from error
 

@@ -27,7 +27,7 @@ MEDIA_TYPES = {
 }
 THEME = "theme.css"
 """Made from the colours that the report shares."""
-NO_SESSION = """<!DOCTYPE html><html lang="en"><head><meta charset="utf-8"><title>dice-ce reader</title></head>
+NO_SESSION = """<!DOCTYPE html><html lang="en"><head><meta charset="utf-8"><title>DiCE-CE reader</title></head>
 <body><h1>Open the address that the command printed</h1>
 <p>It looks like http://127.0.0.1:…/?key=… and carries the key to this server. Without it nobody gets in.</p>
 </body></html>"""
