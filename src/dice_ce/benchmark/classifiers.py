@@ -100,9 +100,8 @@ def load_classifier(folder: Path) -> tuple[Classifier, Learnt]:
     """Load a fine-tuned folder: its backbone as any other, and the head that belongs to it."""
     learnt = read_learnt(folder)
     if learnt is None or not learnt.head:
-        raise InputError(
-            f"{folder}: no fine-tuned backbone ({NOTE} and {HEAD}); write one with: dice-ce finetune MODEL --data DATA --out DIR"
-        )
+        remedy = "write one with: dice-ce finetune MODEL --data DATA --out DIR"
+        raise InputError(f"{folder}: no fine-tuned backbone ({NOTE} and {HEAD}); {remedy}")
     classifier = start_classifier(str(folder), learnt.labels)
     tensors = require("safetensors.torch", extra="vlm", purpose="fine-tuned diagnosers")
     try:
