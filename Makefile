@@ -26,6 +26,7 @@ soak: .venv/dev-installed  ## kill a thousand runs at random moments and look at
 
 archive-faults: .venv/dev-installed  ## kill workers, nodes and drivers of a Ray cluster at random; about ten minutes
 	$(BIN)/python -m tests.archive.faults --kills 40
+	DICE_CE_FAULTS=1 $(BIN)/python -m pytest tests/archive/test_cluster.py
 
 lint: .venv/dev-installed  ## style and types
 	$(BIN)/ruff check
