@@ -77,6 +77,11 @@ class Desk:
         for key in keys:
             self.page.keyboard.press(key)
 
+    def answer(self, key: str) -> None:
+        """Press the key that answers a question, and wait until the page listens to other keys again."""
+        self.page.keyboard.press(key)
+        self.until("() => !document.querySelector('dialog.ask')")
+
     def until(self, condition: str, argument: object = None) -> None:
         """Wait until a condition in the page holds."""
         self.page.wait_for_function(condition, arg=argument, timeout=PATIENCE)
