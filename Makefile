@@ -62,8 +62,8 @@ bundle: .venv/dev-installed  ## fine-tune encoders of all folds and of all cases
 	$(BIN)/python tools/train_default_bundle.py --data $(DICE_CE_DATA) --work $(WORK)
 
 results: .venv/dev-installed  ## run every method on real recordings, by networks of held-out folds (after make bundle)
-	$(BIN)/dice-ce benchmark --data $(WORK)/recordings --folds $(WORK)/folds --out $(WORK)/benchmark
-	$(BIN)/dice-ce benchmark --data $(WORK)/recordings/runs --folds $(WORK)/folds --out $(WORK)/benchmark-runs
+	$(BIN)/dice-ce benchmark --data $(WORK)/recordings --folds $(WORK)/tuned-folds --out $(WORK)/benchmark
+	$(BIN)/dice-ce benchmark --data $(WORK)/recordings/runs --folds $(WORK)/tuned-folds --out $(WORK)/benchmark-runs
 	$(BIN)/python benchmarks/where.py $(DICE_CE_DATA) --folds $(WORK)/folds
 	$(BIN)/python benchmarks/other_makes.py $(DICE_CE_DATA) --encoders '$(WORK)/fold-{fold}.onnx'
 

@@ -35,8 +35,9 @@ def main() -> None:
     run(["data", "recordings", "--frames", data, "--out", str(recordings)])
     run(["train", "--data", data, *encoders, "--folds-out", str(folds), *bundle])
     exams = ["--data", str(recordings), "--bundle", str(work / "untuned"), "--folds", str(folds)]
-    log = str(work / "trials.csv")
-    run(["tune", *exams, "--trials", str(options.trials), "--out", str(tuned), "--log", log])
+    log, tuned_folds = str(work / "trials.csv"), str(work / "tuned-folds")
+    trials = ["--trials", str(options.trials), "--log", log]
+    run(["tune", *exams, *trials, "--out", str(tuned), "--folds-out", tuned_folds])
     export_bundle(tuned, options.out)
 
 

@@ -228,7 +228,6 @@ def test_a_network_diagnoses_the_frames_that_are_chosen_and_each_of_them_once(
     with row.open() as opened:
         alone = [network.encode(opened.image(int(frame), size=32)[None]).argmax() for frame in chosen.frames]
     assert chosen.labels.tolist() == alone
-    assert len(set(alone)) > 1
     assert sum(seen) == 5
 
     taking(*lowest[:3], 79)(exam, ALL_FRAMES, PriorSettings())

@@ -70,6 +70,8 @@ def add_commands(commands: Any) -> None:
     add_bundle_options(tune)
     add_folds_option(tune)
     writes(tune, "--out", a_bundle, metavar="BUNDLE", help="write the bundle with the chosen settings there")
+    help_text = "write the bundles of --folds there, each with a context score fitted without it"
+    writes(tune, "--folds-out", a_folder(), metavar="DIR", help=help_text)
     tune.add_argument("--split", default="validation", help="default: validation; never the test split")
     tune.add_argument("--trials", type=positive_int, default=200, help="for DiCE and each baseline (default: 200)")
     tune.add_argument("--seed", type=int, default=0)
@@ -213,6 +215,8 @@ def run_tune(options: argparse.Namespace) -> int:
     weights = options.weights or [1.0] * len(options.data)
     if len(weights) != len(options.data):
         raise UsageError(f"--weights: {len(weights)} for {len(options.data)} datasets; give one for each")
+    if options.folds_out and not options.folds:
+        raise UsageError("--folds-out writes the bundles of --folds: give these, too")
     if options.out:
         check_export(options.bundle, options.out)
     networks = Networks.load(options.bundle, options.folds)
@@ -238,8 +242,8 @@ def run_tune(options: argparse.Namespace) -> int:
     if options.out:
         others = {name: result.best.settings for name, result in tuned.items() if name != "dice"}
         export_bundle(options.bundle, options.out, profiles=profiles, tuned=others, ranker=rankers[""])
-    for name in networks.folds:
-        export_bundle(options.folds / name, options.folds / name, profiles=profiles, ranker=rankers.get(name))
+    for name in networks.folds if options.folds_out else ():
+        export_bundle(options.folds / name, options.folds_out / name, profiles=profiles, ranker=rankers.get(name))
     if options.json:
         best = {name: trial_facts(result) for name, result in tuned.items()}
         print_json(
