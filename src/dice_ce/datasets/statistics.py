@@ -10,7 +10,7 @@ from typing import Any
 from dice_ce.datasets.folder import Dataset
 from dice_ce.datasets.splits import SPLITS
 from dice_ce.plotting import BLUE, ORANGE, TEAL, plot
-from dice_ce.taxonomy import VIDEOCAP_12
+from dice_ce.taxonomy import PALETTE, VIDEOCAP_12
 
 COLOURS = {"train": BLUE, "validation": TEAL, "test": ORANGE, "": "#9a9a9a"}
 
@@ -27,12 +27,14 @@ def draw_statistics(dataset: Dataset, seconds: Mapping[str, float], target: Path
 def _draw(dataset: Dataset, seconds: Mapping[str, float], axes: Mapping[str, Any]) -> None:
     from matplotlib.ticker import MaxNLocator
 
-    splits = [name for name in (*SPLITS, "") if any(row.split == name for row in dataset.exams)]
+    known = [name for name in (*SPLITS, "") if any(row.split == name for row in dataset.exams)]
+    splits = known + sorted({row.split for row in dataset.exams} - set(known))
+    colours = [COLOURS.get(split, PALETTE[place % len(PALETTE)][0]) for place, split in enumerate(splits)]
     labels_axes, count_axes, time_axes = axes["L"], axes["E"], axes["T"]
     left = Counter[str]()
     shown = VIDEOCAP_12[::-1]
     per_exam, hours = [], []
-    for split in splits:
+    for split, colour in zip(splits, colours, strict=True):
         rows = [row for row in dataset.exams if row.split == split]
         found = [len(dataset.annotations[row.exam_id].findings) for row in rows]
         labels = Counter(f.label for row in rows for f in dataset.annotations[row.exam_id].findings)
@@ -40,7 +42,7 @@ def _draw(dataset: Dataset, seconds: Mapping[str, float], axes: Mapping[str, Any
             shown,
             [labels[label] for label in shown],
             left=[left[label] for label in shown],
-            color=COLOURS[split],
+            color=colour,
             label=f"{split or 'no split'}: {len({row.patient_id for row in rows})} patients, {len(rows)} exams",
         )
         left += labels
@@ -50,7 +52,6 @@ def _draw(dataset: Dataset, seconds: Mapping[str, float], axes: Mapping[str, Any
         labels_axes.text(left[label], height, f" {left[label]}", va="center", fontsize=9)
     labels_axes.set(title="Findings by label", xlabel="findings")
     labels_axes.legend(loc="lower right")
-    colours = [COLOURS[split] for split in splits]
     most = max((count for counts in per_exam for count in counts), default=0)
     bins = [edge - 0.5 for edge in range(most + 2)]
     count_axes.hist(per_exam, bins=bins, color=colours, stacked=True)
