@@ -10,7 +10,7 @@ export DICE_CE_DATA ?= $(wildcard $(CURDIR)/../shared/data)
 
 demo: .venv/demo-installed  ## make an exam, summarise it, say where the report is and how to open the reader
 	$(BIN)/dice-ce simulate --out demo/exam.mp4 --frames 3000
-	$(BIN)/dice-ce summarize demo/exam.mp4 --out demo
+	$(BIN)/dice-ce summarize demo/exam.mp4 --bundle simulated --out demo
 	@echo "What was really there: demo/exam.findings.csv"
 	@echo "Open the report: $(CURDIR)/demo/exam/report.html"
 	@echo "Or read, correct and sign it in the browser: $(BIN)/dice-ce read demo"

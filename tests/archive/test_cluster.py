@@ -30,7 +30,10 @@ def test_results_are_those_of_one_machine(tmp_path: Path) -> None:
     assert contents(archive / "results") == contents(tmp_path / "fresh" / "results")
 
 
-@pytest.mark.skipif(not os.environ.get("DICE_CE_FAULTS"), reason="kills nodes of a cluster: make archive-faults")
+faults = pytest.mark.skipif(not os.environ.get("DICE_CE_FAULTS"), reason="takes minutes: make archive-faults")
+
+
+@faults
 def test_killed_workers_nodes_and_drivers_lose_nothing_and_do_nothing_twice(tmp_path: Path) -> None:
     share, archive = make_share(tmp_path, exams=3), tmp_path / "archive"
     make_long(share / "long.mp4")
@@ -72,6 +75,7 @@ def test_killed_workers_nodes_and_drivers_lose_nothing_and_do_nothing_twice(tmp_
     assert {p.name for p in archive.glob("frames/*")} == {p.name for p in (tmp_path / "fresh").glob("frames/*")}
 
 
+@faults
 def test_ctrl_c_on_a_cluster_stops_cleanly(tmp_path: Path) -> None:
     share = make_share(tmp_path, exams=1)
     os.mkfifo(share / "waits.mp4")
