@@ -70,21 +70,17 @@ def test_the_shipped_bundle_knows_how_well_it_recognises_each_label() -> None:
     bundle = dice_ce.load_bundle()
     assert list(bundle.reliability) == list(VIDEOCAP_12)
     assert {label for label, row in bundle.reliability.items() if row.grade == "not measured"} == {
-        "parasite",
-        "intestinal fluid accumulation",
+        "intestinal fluid accumulation"
     }
     for label, row in bundle.reliability.items():
         assert f"| {label} | {row.frames} ({row.cases}) | " in bundle.card
 
 
-def test_its_reliability_is_that_of_its_validation_cases(real_data: Path) -> None:
-    """The labels with the fewest frames, asked again: the figures belong to these weights and this data."""
-    bundle = dice_ce.load_bundle()
-    pool = load_pool(real_data).frames
-    splits = split_cases(pool)
+def test_its_reliability_was_measured_on_every_case(real_data: Path) -> None:
+    """Each case was held out once, so the figures are of all frames of a label that have a case."""
+    bundle, pool = dice_ce.load_bundle(), load_pool(real_data).frames
     for label in ("ulcer", "eminence lesion", "lymphoid follicular hyperplasia"):
-        frames = [frame for frame in pool if splits.get(frame.case) == "validation" and label in frame.labels]
-        said = predict_images([frame.path for frame in frames], bundle).distributions.argmax(axis=1)
+        cases = [frame.case for frame in pool if frame.case and label in frame.labels]
         known = bundle.reliability[label]
-        assert (len(frames), len({frame.case for frame in frames})) == (known.frames, known.cases)
-        assert abs(int((said == bundle.taxonomy.index(label)).sum()) - known.right) <= 1, "rounding on another CPU"
+        assert (len(cases), len(set(cases))) == (known.frames, known.cases)
+        assert known.right <= known.called
