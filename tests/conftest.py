@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import signal
 from pathlib import Path
 
 import pytest
@@ -21,6 +22,10 @@ settings.register_profile(
 )
 settings.register_profile("steady", settings.get_profile("drawn"), derandomize=True)
 settings.load_profile("steady")
+
+
+# Whoever runs the tests in the background may ignore interrupts, and so would every process that a test interrupts.
+signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
 @pytest.fixture(autouse=True)
