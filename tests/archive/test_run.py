@@ -233,7 +233,7 @@ def test_an_interrupted_run_goes_on_where_it_stopped(how: signal.Signals, tmp_pa
         assert driver.returncode == 130
         assert "interrupted; finished work is kept" in said
         assert "Traceback" not in said
-    done = versions(archive)
+    done = {name: version for name, version in versions(archive).items() if ".part-" not in name}
     (share / "waits.mp4").unlink()
     status = read_status(archive)
     assert not status.is_running
