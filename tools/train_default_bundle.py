@@ -25,7 +25,7 @@ def main() -> None:
     parser.add_argument("--data", type=Path, required=True, help="folder with labelled real frames")
     parser.add_argument("--work", type=Path, required=True, help="where the encoders are, and where all else is kept")
     parser.add_argument("--out", type=Path, default=Path("src/dice_ce/bundles/default"))
-    parser.add_argument("--trials", type=int, default=400)
+    parser.add_argument("--trials", type=int, default=160)
     options = parser.parse_args()
     data, work = str(options.data), options.work
     recordings, folds, tuned = work / "recordings", work / "folds", work / "tuned"
