@@ -38,10 +38,13 @@ check: lint test  ## everything a change must pass
 fuzz: .venv/dev-installed  ## give 2,000 damaged inputs to the command; takes about five minutes
 	$(BIN)/python -m tests.fuzzing --inputs 2000 --seed 0
 
-bench: .venv/dev-installed  ## measure speed and memory; takes about ten minutes
+bench: .venv/dev-installed  ## measure speed and memory; takes about half an hour
 	$(BIN)/python benchmarks/extract.py
 	$(BIN)/python benchmarks/gate.py
 	$(BIN)/python benchmarks/weave.py
+	$(BIN)/python benchmarks/outputs.py
+	$(BIN)/python benchmarks/decode.py
+	$(BIN)/python benchmarks/growth.py
 	$(BIN)/python benchmarks/evaluate.py
 	$(BIN)/python benchmarks/archive.py
 	$(BIN)/python benchmarks/reader.py
@@ -52,6 +55,8 @@ WORK ?= results
 COMPOSE = $(BIN)/dice-ce data compose --frames $(DICE_CE_DATA) --timelines $(DICE_CE_DATA)/galar/events.json \
 	--out $(WORK)/composed --exams 48 --frames-per-exam 8000 --shares 0,24,24
 
+SPLICE = $(BIN)/dice-ce data splice --frames $(DICE_CE_DATA) --timelines $(DICE_CE_DATA)/galar/events.json
+
 FINETUNE = MALLOC_MMAP_MAX_=0 MALLOC_TRIM_THRESHOLD_=100000000000 $(BIN)/python tools/finetune_encoder.py \
 	--data $(DICE_CE_DATA) --work $(WORK)/encoder
 
@@ -61,15 +66,20 @@ bundle: .venv/dev-installed  ## fine-tune encoders of all folds and of all cases
 	$(FINETUNE) --out $(WORK)/encoder.onnx
 	$(BIN)/python tools/train_default_bundle.py --data $(DICE_CE_DATA) --work $(WORK)
 
-results: .venv/dev-installed  ## run every method on real recordings, by networks of held-out folds (after make bundle)
+results: .venv/dev-installed  ## run every method on recordings and spliced exams, by networks of held-out folds (after make bundle)
 	$(BIN)/dice-ce benchmark --data $(WORK)/recordings --folds $(WORK)/tuned-folds --out $(WORK)/benchmark
 	$(BIN)/dice-ce benchmark --data $(WORK)/recordings/runs --folds $(WORK)/tuned-folds --out $(WORK)/benchmark-runs
+	for seed in 1 2 3; do \
+		$(SPLICE) --out $(WORK)/spliced-$$seed --seed $$seed && \
+		$(BIN)/dice-ce benchmark --data $(WORK)/spliced-$$seed --folds $(WORK)/tuned-folds \
+			--out $(WORK)/benchmark-spliced-$$seed || exit 1; \
+	done
 	$(BIN)/python benchmarks/where.py $(DICE_CE_DATA) --folds $(WORK)/folds
 	$(BIN)/python benchmarks/other_makes.py $(DICE_CE_DATA) --encoders '$(WORK)/fold-{fold}.onnx'
 
-composed: .venv/dev-installed  ## compose exams, tune and run every method on them
+composed: .venv/dev-installed  ## compose exams, tune and run every method on them, with networks that never saw their cases
 	$(COMPOSE)
-	$(BIN)/dice-ce tune --data $(WORK)/composed --trials 400 --out $(WORK)/tuned-composed --log $(WORK)/trials-composed.csv
+	$(BIN)/dice-ce tune --data $(WORK)/composed --bundle simulated --trials 400 --out $(WORK)/tuned-composed --log $(WORK)/trials-composed.csv
 	$(BIN)/dice-ce benchmark --data $(WORK)/composed --bundle $(WORK)/tuned-composed --out $(WORK)/benchmark-composed
 
 constraints: .venv/dev-installed  ## write down the versions that are installed now

@@ -28,7 +28,6 @@ from collections.abc import Callable
 from contextlib import closing
 from pathlib import Path
 
-import av
 import numpy as np
 
 from dice_ce.exam.open import Exam, Renderer, open_exam
@@ -36,9 +35,8 @@ from dice_ce.features.encoder import Encoder
 from dice_ce.features.extraction import BLOCK_LENGTH, cpu_count, extract, plan_segments
 from dice_ce.features.gate import BATCH, GateConfig
 from dice_ce.files import CACHE_VARIABLE, cache_root
-from dice_ce.lab.simulator import simulate
 from dice_ce.method.bundle import load_bundle
-from dice_ce.progress import ProgressBar
+from exams import make_exam, repeated
 
 NETWORK = "efficientnet-lite0"
 """Of the shipped encoder; which weights it has makes no difference to its speed."""
@@ -146,36 +144,6 @@ def peak_megabytes(video: Path) -> float:
     return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
 
 
-def make_exam(folder: Path, frames: int) -> Path:
-    """Render the exam, once."""
-    video = folder / f"simulated-{SIZE}-{frames}.mp4"
-    if not video.exists():
-        folder.mkdir(parents=True, exist_ok=True)
-        with ProgressBar(f"rendering {video.name}") as bar:
-            simulate(video, frames=frames, size=SIZE, lesions=0, progress=bar)
-    return video
-
-
-def repeated(video: Path, times: int) -> Path:
-    """The same exam several times over, packet by packet, without encoding it again."""
-    target = video.with_name(f"{video.stem}-times-{times}.mp4")
-    if target.exists():
-        return target
-    with av.open(str(target), "w") as output:
-        copy, offset = None, 0
-        for _ in range(times):
-            with av.open(str(video)) as source:
-                stream = source.streams.video[0]
-                copy = copy or output.add_stream_from_template(stream)
-                for packet in source.demux(stream):
-                    if packet.dts is None or packet.pts is None:
-                        continue
-                    packet.pts, packet.dts, packet.stream = packet.pts + offset, packet.dts + offset, copy
-                    output.mux(packet)
-                offset += stream.duration or 0
-    return target
-
-
 def measure(video: Path, rounds: int, work: Path) -> dict[str, float]:
     """All the speeds, in turns, so that a slow minute hits all of them."""
     encoder = load_bundle().encoder
@@ -217,11 +185,10 @@ def main() -> None:
     if options.memory:
         print(peak_megabytes(options.memory))
         return
-    video = make_exam(options.work, options.frames)
+    video = make_exam(options.work, options.frames, SIZE)
     figures = measure(video, options.rounds, options.work)
     for times in (1, 5):
-        longer = video if times == 1 else repeated(video, times)
-        figures[f"peak_megabytes_{times * options.frames}"] = in_a_fresh_process("--memory", longer)
+        figures[f"peak_megabytes_{times * options.frames}"] = in_a_fresh_process("--memory", repeated(video, times))
     print(report(figures, options.frames))
     if options.json:
         options.json.write_text(json.dumps(figures, indent=1))

@@ -8,7 +8,7 @@
 #SBATCH --cpus-per-task=16
 #SBATCH --mem-per-cpu=2G
 #SBATCH --time=24:00:00
-#SBATCH --signal=B:INT@120
+#SBATCH --signal=B:TERM@120
 set -euo pipefail
 
 if [ $# -lt 2 ]; then
@@ -36,10 +36,11 @@ if [ "${#machines[@]}" -gt 1 ]; then
 fi
 until ray status --address="$address" > /dev/null 2>&1; do sleep 2; done
 
-# The driver gets Slurm's signal two minutes before the end, and stops as for Ctrl-C.
+# The driver gets Slurm's signal two minutes before the end, and stops as for Ctrl-C. Not SIGINT: Bash has programs in
+# the background ignore that.
 dice-ce archive run "$source_folder" --out "$archive" --engine ray --ray-address "$address" "$@" &
 driver=$!
-trap 'kill -INT "$driver"' INT TERM
+trap 'kill -TERM "$driver"' INT TERM
 code=0
-wait "$driver" || code=$?
+wait "$driver" || wait "$driver" || code=$? # the first returns at once when the signal comes
 exit "$code"

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import signal
+from collections.abc import MutableMapping
 from pathlib import Path
 
 import pytest
@@ -24,6 +25,19 @@ settings.register_profile("steady", settings.get_profile("drawn"), derandomize=T
 settings.load_profile("steady")
 
 
+ASKED_FOR = ("DICE_CE_DATA", "DICE_CE_PEERS", "DICE_CE_EXAMPLES", "DICE_CE_FAULTS")
+"""What somebody says to the tests; everything else in the environment is said to other programs."""
+
+
+def forget_the_machine(environment: MutableMapping[str, str]) -> None:
+    """Remove settings that belong to the machine: a proxy would stand between a test and the server it has started."""
+    for name in list(environment):
+        is_of_others = name.startswith(("DICE_CE_", "AWS_")) and name not in ASKED_FOR
+        if is_of_others or name.lower().endswith("_proxy"):
+            del environment[name]
+
+
+forget_the_machine(os.environ)
 # Whoever runs the tests in the background may ignore interrupts, and so would every process that a test interrupts.
 signal.signal(signal.SIGINT, signal.default_int_handler)
 

@@ -38,9 +38,7 @@ def program(name: str, package: str) -> str:
 
 def run(name: str, package: str, *arguments: str | Path) -> subprocess.CompletedProcess[str]:
     """Run a program and return what it says."""
-    return subprocess.run(
-        [program(name, package), *map(str, arguments)], capture_output=True, text=True, timeout=120, check=False
-    )
+    return subprocess.run([program(name, package), *map(str, arguments)], capture_output=True, text=True, check=False)
 
 
 @dataclass(frozen=True)
@@ -113,9 +111,9 @@ def orthanc(folder: Path, **settings: object) -> Iterator[Orthanc]:
         yield peer
     finally:
         process.terminate()
-        process.wait(timeout=60)
+        process.wait()
         if drain.ident is not None:
-            drain.join(timeout=60)
+            drain.join()
         process.stderr.close()
 
 

@@ -14,6 +14,7 @@ from typing import Any
 import pytest
 
 import dice_ce
+from tests.archive.material import wait_until
 
 ROOT = Path(__file__).parent.parent
 CONTAINERFILE = ROOT / "Containerfile"
@@ -35,6 +36,16 @@ def lint(program: str, *files: Path) -> None:
         pytest.skip(f"{program} is not installed; it comes with the extra 'dev'")
     done = subprocess.run([BIN / program, *files], capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stdout + done.stderr
+
+
+def confined(*command: object) -> list[str]:
+    """The command without root's power to write what cannot be written, which the container's user does not have."""
+    return [*(["setpriv", "--bounding-set=-all"] if os.geteuid() == 0 else []), *map(str, command)]
+
+
+def protect(folder: Path) -> None:
+    for path in [folder, *folder.rglob("*")]:
+        path.chmod(0o555 if path.is_dir() else 0o444)
 
 
 def test_the_containerfile_is_free_of_lint() -> None:
@@ -75,33 +86,29 @@ def test_the_containers_steps_work_in_a_clean_prefix_that_cannot_be_written(tmp_
     # Offline: the builder is installed already, and so are the dependencies, beside which the package is put.
     offline = {"PIP_NO_INDEX": "1", "PIP_DISABLE_PIP_VERSION_CHECK": "1"}
     install = [sys.executable, "-m", "pip", "install", "--quiet", "--no-deps", "--no-build-isolation"]
+    protect(context)
     built = subprocess.run(
-        [*install, "--target", prefix, context],
+        confined(*install, "--target", prefix, context),
         capture_output=True, text=True, check=False, env={**os.environ, **offline},
     )  # fmt: skip
     assert built.returncode == 0, built.stderr
     settings = dict(part.split("=", 1) for part in last("ENV").split())
     ours = {name: value.replace("/tmp", str(tmp)) for name, value in settings.items() if name != "PATH"}
-    for path in [prefix, *prefix.rglob("*")]:
-        path.chmod(0o555 if path.is_dir() else 0o444)
+    protect(prefix)
     before = sorted(prefix.rglob("*"))
     environment = {"PATH": os.environ["PATH"], **ours, "PYTHONPATH": str(prefix)}
+    refused = subprocess.run(confined("touch", prefix / "dice_ce" / "new"), capture_output=True, check=False)
+    assert refused.returncode != 0
     where = [sys.executable, "-c", "import dice_ce; print(dice_ce.__file__, dice_ce.__version__)"]
     done = subprocess.run(where, capture_output=True, text=True, check=True, env=environment, cwd=tmp)
     assert done.stdout.split() == [str(prefix / "dice_ce" / "__init__.py"), dice_ce.__version__]
-    check = [
-        sys.executable,
-        str(ROOT / "tests" / "no_sockets.py"),
-        sys.executable,
-        "-m",
-        "dice_ce.cli",
-        "bundle",
-        "check",
-    ]
-    done = subprocess.run(check, capture_output=True, text=True, check=False, env=environment, cwd=tmp)
+    check = [ROOT / "tests" / "no_sockets.py", sys.executable, "-m", "dice_ce.cli", "bundle", "check"]
+    done = subprocess.run(
+        confined(sys.executable, *check), capture_output=True, text=True, check=False, env=environment, cwd=tmp
+    )
     assert done.returncode == 0, done.stderr
     assert sorted(prefix.rglob("*")) == before
-    for path in prefix.rglob("*"):
+    for path in tmp_path.rglob("*"):
         if path.is_dir():
             path.chmod(0o755)
 
@@ -126,6 +133,8 @@ def test_the_pods_of_the_kubernetes_file_are_valid_and_confined() -> None:
         assert container["securityContext"]["readOnlyRootFilesystem"]
         assert container["securityContext"]["runAsNonRoot"]
         assert {"name": "RAY_USAGE_STATS_ENABLED", "value": "0"} in container["env"]
+        for probe in ("readinessProbe", "livenessProbe"):  # the operator's own need programs that the image lacks
+            assert "httpGet" in container[probe]
         named = {volume["name"] for volume in pod["spec"]["volumes"]}
         assert {mount["name"] for mount in container["volumeMounts"]} <= named
 
@@ -160,12 +169,20 @@ def test_the_slurm_script_starts_a_node_per_machine_and_the_driver_on_the_first(
         (tmp_path / name).chmod(0o755)
     environment = {"PATH": f"{tmp_path}:{os.environ['PATH']}", "SLURM_JOB_NODELIST": "x", "SLURM_CPUS_PER_TASK": "16"}
     script = ["bash", ROOT / "deploy" / "slurm.sh", "/exams", "/archive", "--drop-features"]
-    done = subprocess.run(script, env=environment, capture_output=True, text=True, check=False, timeout=60)
+    done = subprocess.run(script, env=environment, capture_output=True, text=True, check=False)
     assert done.returncode == 3, done.stderr  # the driver's own
     calls = log.read_text()
     assert "ray start --head --port=6379 --include-dashboard=false --num-cpus=16" in calls
     assert "--nodelist=two" in calls
     driver = "dice-ce archive run /exams --out /archive --engine ray --ray-address 10.0.0.1:6379 --drop-features"
     assert driver in calls
-    refused = subprocess.run(script[:3], env=environment, capture_output=True, text=True, check=False, timeout=60)
+    # Two minutes before the end Slurm tells the script, which has the driver stop and waits for it.
+    answer = f"trap 'echo stopped >> {log}; exit 130' TERM; echo ready >> {log}; sleep 300 & wait; kill $!"
+    (tmp_path / "dice-ce").write_text(f"#!/bin/bash\n{answer}\n")
+    told = subprocess.Popen(script, env=environment)
+    wait_until(lambda: "ready" in log.read_text(), "the driver")
+    told.terminate()
+    assert told.wait() == 130
+    assert log.read_text().endswith("stopped\n")
+    refused = subprocess.run(script[:3], env=environment, capture_output=True, text=True, check=False)
     assert refused.returncode == 2

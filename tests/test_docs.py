@@ -5,6 +5,7 @@
 
 import argparse
 import re
+import tomllib
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -110,6 +111,33 @@ def test_links_between_pages_lead_somewhere(page: Path) -> None:
     for target in re.findall(r"\]\(([^)#]+?)(?:#[^)]*)?\)", page.read_text()):
         if not target.startswith("http"):
             assert (page.parent / target).exists(), target
+
+
+PAGES = [*sorted(ROOT.glob("docs/**/*.md")), ROOT / "README.md", ROOT / "CONTRIBUTING.md"]
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
+def test_files_that_a_page_names_exist(page: Path) -> None:
+    text = page.read_text()
+    named = re.findall(r"(?<![\w/.-])((?:tests|benchmarks|tools|src|deploy)/[\w./-]*\w)", text)
+    named += [f"{module.replace('.', '/')}.py" for module in re.findall(r"python -m (tests\.[\w.]*\w)", text)]
+    assert [file for file in named if not (ROOT / file).exists()] == []
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
+def test_tables_and_blocks_of_a_page_are_whole(page: Path) -> None:
+    """A row on its own and a block on one line are shown as they stand."""
+    lines = ["", *page.read_text().splitlines(), ""]
+    for before, line, after in zip(lines, lines[1:], lines[2:], strict=False):
+        if line.startswith("|") and not before.startswith("|"):
+            assert re.match(r"\|\s*:?-", after), line
+        assert not re.search(r"```.+```", line), line
+
+
+def test_getting_started_names_every_extra_once() -> None:
+    extras = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]["optional-dependencies"]
+    text = (ROOT / "docs" / "getting-started.md").read_text()
+    assert sorted(re.findall(r"^\| `(\w+)` \|", text, re.M)) == sorted(extras)
 
 
 def test_commands_in_the_docs_exist() -> None:

@@ -68,7 +68,10 @@ def test_slow_work_is_not_shown_as_standing_still(clock: list[float]) -> None:
         bar(0, 20)
         clock[0] = 10.0
         bar(4, 20)
+        clock[0] = 500.0
+        bar(10, 20)
     assert "4/20 trials  0.4/s  0:40 left" in log.getvalue()
+    assert "10/20 trials  72/h  8:20 left" in log.getvalue()
 
 
 def test_nothing_is_printed_where_nothing_was_done() -> None:

@@ -35,7 +35,18 @@ def test_groups_nest_and_names_stay_flat() -> None:
     assert values_of(Outer()) == {"share": 1.0, "kind": "plain", "limit": None}
     changed = with_values(Outer(), {"limit": 3, "kind": "fancy"})
     assert changed == Outer(kind="fancy", inner=Inner(3))
-    assert search_space(Outer) == {"share": (1.0, 0.5), "limit": (None, 8)}
+    assert search_space(Outer, {}) == {"share": (1.0, 0.5), "limit": (None, 8)}
+    assert search_space(Outer, {"share": 1.0}) == {"limit": (None, 8)}
+
+
+def test_what_does_nothing_is_not_searched() -> None:
+    @dataclass(frozen=True)
+    class Conditional:
+        kind: Literal["plain", "fancy"] = setting("plain", "how")
+        depth: int = setting(1, "how deep", search=(1, 2), only_with=("kind", "fancy"))
+
+    assert search_space(Conditional, {}) == search_space(Conditional, {"kind": "fancy"}) == {"depth": (1, 2)}
+    assert search_space(Conditional, {"kind": "plain"}) == {}
 
 
 @pytest.mark.parametrize(

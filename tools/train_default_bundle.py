@@ -6,8 +6,8 @@
 
 DATA holds labelled real frames (see docs/how-to/datasets.md). The networks that ship learn from all cases. Thresholds,
 temperature, reliabilities, settings and the context score come from networks of five folds, each asked about cases it
-never saw; settings are tuned on real recordings of these cases. Everything is resumable: features and recordings are
-kept.
+never saw; settings are tuned on real recordings and on spliced exams of these cases, the recordings counting double.
+Everything is resumable: features and recordings are kept.
 """
 
 from __future__ import annotations
@@ -34,7 +34,10 @@ def main() -> None:
     bundle = ["--name", "default", "--notes", str(notes), "--views", "0", "--out", str(work / "untuned")]
     run(["data", "recordings", "--frames", data, "--out", str(recordings)])
     run(["train", "--data", data, *encoders, "--folds-out", str(folds), *bundle])
-    exams = ["--data", str(recordings), "--bundle", str(work / "untuned"), "--folds", str(folds)]
+    spliced, timelines = work / "spliced-0", options.data / "galar" / "events.json"
+    run(["data", "splice", "--frames", data, "--timelines", str(timelines), "--out", str(spliced), "--seed", "0"])
+    weighed = ["--data", str(recordings), str(spliced), "--weights", "2", "1"]
+    exams = [*weighed, "--bundle", str(work / "untuned"), "--folds", str(folds)]
     log, tuned_folds = str(work / "trials.csv"), str(work / "tuned-folds")
     trials = ["--trials", str(options.trials), "--log", log]
     run(["tune", *exams, *trials, "--out", str(tuned), "--folds-out", tuned_folds])

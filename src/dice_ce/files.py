@@ -106,6 +106,8 @@ def atomic_folder(target: Path, owned: Container[str]) -> Iterator[Path]:
             draft.mkdir(parents=True)
             yield draft
             _swap(draft, real, owned)
+        except StoreError as error:  # named as the user knows it: the draft is gone when this is read
+            raise StoreError(str(error).replace(str(draft), str(target))) from error
         finally:
             shutil.rmtree(draft, ignore_errors=True)
 

@@ -49,7 +49,7 @@ class ProgressBar:
         filled = round(BAR_WIDTH * done / total) if total else BAR_WIDTH
         bar = f"[{'#' * filled}{'.' * (BAR_WIDTH - filled)}] " if self._is_terminal else ""
         share = f"{100 * done / total:3.0f} %" if total else "100 %"
-        return f"{self._label}  {bar}{share}  {done:,}/{total:,} {self._unit}  {_rate(rate)}/s  {left}"
+        return f"{self._label}  {bar}{share}  {done:,}/{total:,} {self._unit}  {_rate(rate)}  {left}"
 
     def _print(self) -> None:
         self._printed = self._line
@@ -73,8 +73,10 @@ class ProgressBar:
 
 
 def _rate(rate: float) -> str:
-    """Write slow rates with a decimal: work that goes on is not 0/s."""
-    return f"{rate:.1f}" if 0 < rate < 9.95 else f"{rate:,.0f}"
+    """Write slow rates with a decimal, slower ones by the hour: work that goes on is not 0/s."""
+    if 0 < rate < 0.1:
+        return f"{3600 * rate:,.0f}/h"
+    return f"{rate:.1f}/s" if 0 < rate < 9.95 else f"{rate:,.0f}/s"
 
 
 def _minutes(seconds: float) -> str:

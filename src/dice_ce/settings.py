@@ -42,6 +42,8 @@ class Declaration:
     """Name of the rule beyond the paper that it controls; empty for the paper's own settings."""
     off: Value = None
     """Value under which that rule does nothing, as in the paper."""
+    only_with: tuple[str, Value] | None = None
+    """Another setting and the value of it without which this one does nothing."""
 
     @property
     def option(self) -> str:
@@ -93,9 +95,10 @@ def setting(
     search: Sequence[Value] = (),
     rule: str = "",
     off: Value = None,
+    only_with: tuple[str, Value] | None = None,
 ) -> Any:
     """Declare a field of a group of settings; `rule` names what is ours rather than the paper's, `off` undoes it."""
-    facts = {"help": help, "low": low, "high": high, "search": tuple(search)}
+    facts = {"help": help, "low": low, "high": high, "search": tuple(search), "only_with": only_with}
     return dataclasses.field(default=default, metadata={**facts, "rule": rule, "off": off})
 
 
@@ -157,9 +160,21 @@ def _changed(settings: Group, values: Mapping[str, Value]) -> Group:
     return dataclasses.replace(settings, **changes)  # type: ignore[type-var]
 
 
-def search_space(group: type) -> dict[str, tuple[Value, ...]]:
-    """List what tuning may try: values by name."""
-    return {name: one.search for name, one in declarations(group).items() if one.search}
+def search_space(group: type, fixed: Mapping[str, Value]) -> dict[str, tuple[Value, ...]]:
+    """List what tuning may try: values by name, without what is fixed and what does nothing then."""
+    return {
+        name: one.search
+        for name, one in declarations(group).items()
+        if one.search and name not in fixed and not _is_idle(one, fixed)
+    }
+
+
+def _is_idle(one: Declaration, fixed: Mapping[str, Value]) -> bool:
+    """Tell whether a fixed setting leaves this one without effect."""
+    if one.only_with is None:
+        return False
+    name, value = one.only_with
+    return name in fixed and fixed[name] != value
 
 
 def rules_in_use(settings: Any) -> dict[str, dict[str, Value]]:

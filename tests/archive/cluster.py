@@ -5,13 +5,14 @@ from __future__ import annotations
 import contextlib
 import os
 import signal
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
 from tests.archive.material import wait_until
 
 STORE = 80 * 2**20
+TRIES = 5
 
 
 class SmallCluster:
@@ -22,7 +23,7 @@ class SmallCluster:
         from ray.cluster_utils import Cluster
 
         head = {"num_cpus": 0, "object_store_memory": STORE, "include_dashboard": False}
-        self._cluster = Cluster(initialize_head=True, head_node_args=head)
+        self._cluster = patiently(lambda: Cluster(initialize_head=True, head_node_args=head))
         self.nodes: list[Any] = []
         for _ in range(nodes):
             self.add_node()
@@ -32,7 +33,7 @@ class SmallCluster:
         return str(self._cluster.address)
 
     def add_node(self) -> None:
-        self.nodes.append(self._cluster.add_node(num_cpus=1, object_store_memory=STORE))
+        self.nodes.append(patiently(lambda: self._cluster.add_node(num_cpus=1, object_store_memory=STORE)))
 
     def node_of(self, worker: int) -> Any:
         """The node whose raylet has started this worker."""
@@ -57,6 +58,14 @@ class SmallCluster:
 
     def close(self) -> None:
         self._cluster.shutdown()
+
+
+def patiently(start: Callable[[], Any]) -> Any:
+    """Start something of Ray's, several times if need be: it has half a minute, which a busy machine may not keep."""
+    for _ in range(TRIES - 1):
+        with contextlib.suppress(Exception):  # Ray raises plain ones
+            return start()
+    return start()
 
 
 def raylet_of(node: Any) -> int:

@@ -11,6 +11,7 @@ import argparse
 import contextlib
 import os
 import random
+import shutil
 import subprocess
 import sys
 import tempfile
@@ -20,16 +21,12 @@ from pathlib import Path
 
 from dice_ce.archive.manifest import Manifest
 from tests.archive.cluster import SmallCluster, small_cluster
-from tests.archive.material import contents, make_long, make_share, run, words
+from tests.archive.material import contents, make_long, make_share, receipts, run, words
 from tests.material import corrupt
 
 WEIGHTS = {"worker": 6, "node": 2, "driver": 2, "storage": 1}
 LONGEST_WAIT = 2.0
 """Seconds to wait at most for the next event before something dies, drawn at random."""
-
-
-def count_receipts(archive: Path) -> int:
-    return len(list(archive.glob("receipts/*/*.json")))
 
 
 def hurt(kind: str, cluster: SmallCluster, driver: subprocess.Popen[bytes], archive: Path, dice: random.Random) -> bool:
@@ -50,8 +47,16 @@ def hurt(kind: str, cluster: SmallCluster, driver: subprocess.Popen[bytes], arch
         away = archive.with_name("away")
         archive.rename(away)
         time.sleep(dice.uniform(0.5, 3.0))
-        away.rename(archive)
+        come_back(away, archive)
     return True
+
+
+def come_back(away: Path, archive: Path) -> None:
+    """Put the storage back; what was written in its place meanwhile is out of sight, as under a mount."""
+    while away.exists():
+        shutil.rmtree(archive, ignore_errors=True)
+        with contextlib.suppress(OSError):  # somebody has just written there again
+            away.rename(archive)
 
 
 def main() -> int:
@@ -73,11 +78,12 @@ def main() -> int:
         command = [sys.executable, "-m", "dice_ce.cli", *words(folder, *engine, "--patience", 600)]
         starts, ended = 0, None
         while ended is None:
-            driver = subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+            with (folder / "driver.log").open("w") as log:
+                driver = subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=log)
             starts += 1
             while driver.poll() is None:
-                seen, until = count_receipts(archive), time.monotonic() + dice.uniform(0, LONGEST_WAIT)
-                while driver.poll() is None and time.monotonic() < until and count_receipts(archive) == seen:
+                seen, until = receipts(archive), time.monotonic() + dice.uniform(0, LONGEST_WAIT)
+                while driver.poll() is None and time.monotonic() < until and receipts(archive) == seen:
                     time.sleep(0.05)
                 if driver.poll() is None and counts.total() < options.kills and (archive / "manifest.sqlite").exists():
                     kind = dice.choices(list(WEIGHTS), list(WEIGHTS.values()))[0]
@@ -93,10 +99,12 @@ def main() -> int:
         bad = options.exams // 10
         is_right = (
             states == {"waiting": 0, "done": options.exams + bad, "failed": bad, "skipped": 0}
-            and count_receipts(archive) == options.exams + bad
+            and receipts(archive) == options.exams + bad
             and found == expected
         )
         same = "all as the local engine writes them" if found == expected else "NOT as the local engine writes them"
+        if states["waiting"]:
+            print(f"the driver ended by itself: {(folder / 'driver.log').read_text()[-500:]}")
         print(f"killed {dict(counts)}, drivers started {starts}; {states}; {len(found)} files of results, {same}")
         return 0 if is_right else 1
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import os
 import subprocess
+import sys
 import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -45,33 +46,45 @@ def run(folder: Path, *more: object, out: str = "archive") -> int:
     return main(words(folder, *more, out=out))
 
 
+def start(folder: Path, *more: object, out: str = "archive", home: Path | None = None) -> subprocess.Popen[str]:
+    """Start a run in a process of its own."""
+    command = [sys.executable, "-m", "dice_ce.cli", *words(folder, *more, out=out)]
+    environment = {**os.environ, "HOME": str(home)} if home else None
+    return subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, env=environment)
+
+
 def contents(folder: Path) -> dict[str, bytes]:
     return {str(path.relative_to(folder)): path.read_bytes() for path in folder.rglob("*") if path.is_file()}
 
 
-def wait_until(happens: Callable[[], bool], what: str) -> None:
-    """Wait for an event; a limit, because a test that never ends says nothing."""
+def wait_until(happens: Callable[[], bool], what: str, driver: subprocess.Popen[str] | None = None) -> None:
+    """Wait for an event, in vain once the driver has ended; a limit, because a test that never ends says nothing."""
     end = time.monotonic() + LIMIT
     while not happens():
+        if driver is not None and driver.poll() is not None:
+            raise AssertionError(f"{what}: the driver ended with {driver.returncode}: {driver.communicate()[1]}")
         assert time.monotonic() < end, f"waited {LIMIT:.0f} s in vain: {what}"
         time.sleep(0.02)
 
 
+def receipts(archive: Path) -> int:
+    """How many exams are done."""
+    return len(list(archive.glob("receipts/*/*.json")))
+
+
 @contextlib.contextmanager
-def opened_by_a_reader(pipe: Path, driver: subprocess.Popen[str] | None = None) -> Iterator[None]:
-    """Wait until somebody reads a named pipe, and keep them waiting for its content; in vain once the driver ended."""
+def opened_by_a_reader(pipe: Path, driver: subprocess.Popen[str]) -> Iterator[None]:
+    """Wait until somebody reads a named pipe, and keep them waiting for its content."""
     descriptor: list[int] = []
 
     def has_reader() -> bool:
-        if driver is not None and driver.poll() is not None:
-            raise AssertionError(f"the driver ended with {driver.returncode}: {driver.communicate()[1]}")
         try:
             descriptor.append(os.open(pipe, os.O_WRONLY | os.O_NONBLOCK))
             return True
         except OSError:
             return False
 
-    wait_until(has_reader, f"a reader of {pipe.name}")
+    wait_until(has_reader, f"a reader of {pipe.name}", driver)
     try:
         yield
     finally:

@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import os
 import shutil
-import socket
 import subprocess
 import sys
 import threading
@@ -21,15 +20,9 @@ from dice_ce.archive.sources import find_exams
 from dice_ce.cli import main
 from dice_ce.errors import InputError
 from tests.archive.material import contents, make_share, run, wait_until
-from tests.peers import MOTO, miss
+from tests.peers import MOTO, free_port, miss
 
 pytest.importorskip("fsspec")
-
-
-def free_port() -> int:
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        return int(probe.getsockname()[1])
 
 
 def results_from(folder: Path, source: str, *more: str) -> dict[str, bytes]:

@@ -8,18 +8,30 @@ import os
 import shutil
 import signal
 import subprocess
-import sys
 import threading
 from pathlib import Path
 
 import pytest
 
-from dice_ce.archive.items import Item
-from dice_ce.archive.manifest import Manifest, Row, driver_lock
-from dice_ce.archive.run import choose_targets
+from dice_ce.archive.items import Item, Limits, Outcome, Recipe, Result, Task, Trouble
+from dice_ce.archive.local import LocalEngine
+from dice_ce.archive.manifest import Manifest, Row, create_archive, driver_lock
+from dice_ce.archive.run import choose_targets, places_of
+from dice_ce.archive.sources import find_exams
 from dice_ce.archive.status import query_archive, read_status
+from dice_ce.archive.worker import perform, read_receipt
 from dice_ce.cli import main
-from tests.archive.material import contents, make_long, make_share, opened_by_a_reader, run, wait_until, words
+from dice_ce.method.bundle import load_bundle
+from tests.archive.material import (
+    contents,
+    make_long,
+    make_share,
+    opened_by_a_reader,
+    receipts,
+    run,
+    start,
+    wait_until,
+)
 
 pytest.importorskip("pyarrow")
 
@@ -33,10 +45,21 @@ def rows(archive: Path) -> dict[str, Row]:
         manifest.close()
 
 
+def task_of(folder: Path, item: Item, limits: Limits) -> Task:
+    """The task that reads an exam of `make_share`."""
+    (archive := folder / "archive").mkdir(exist_ok=True)
+    bundle = load_bundle(str(folder / "bundle"))
+    recipe = Recipe(str(folder / "bundle"), bundle.digest, bundle.settings())
+    return Task(item, recipe, places_of(archive, create_archive(archive), None, None, None), limits, item.name)
+
+
 def versions(archive: Path) -> dict[str, int]:
-    """When each summary was written: a second time of the same bytes would show."""
-    found = (archive / "results").rglob("summary.json")
-    return {str(path.relative_to(archive)): path.stat().st_mtime_ns for path in found}
+    """When the summary of each exam with a receipt was written: a second time of the same bytes would show.
+
+    Work is finished with its receipt; a run that ends between summary and receipt may write the summary again.
+    """
+    targets = [read_receipt(path).target for path in archive.glob("receipts/*/*.json")]
+    return {target: (archive / "results" / target / "summary.json").stat().st_mtime_ns for target in targets}
 
 
 def test_results_are_those_of_summarize_and_one_bad_exam_fails_alone(
@@ -114,7 +137,7 @@ def test_copies_that_are_found_at_once_count_once(tmp_path: Path) -> None:
     assert run(tmp_path, "--workers", 2) == 0
     states = sorted(row.state for row in rows(tmp_path / "archive").values())
     assert states == ["done", "skipped", "skipped", "skipped"]
-    assert len(versions(tmp_path / "archive")) == 1
+    assert len(list(tmp_path.glob("archive/results/**/summary.json"))) == 1
     _, answer = query_archive(tmp_path / "archive", "select count(distinct exam_id), count(*) from frames")
     assert answer == [(1, 60)]
 
@@ -145,27 +168,52 @@ def test_a_clock_file_that_changes_means_new_work(tmp_path: Path) -> None:
     assert contents(archive / "results") != before
 
 
+def test_the_time_in_the_image_is_read_as_summarize_reads_it(tmp_path: Path, cache: Path) -> None:
+    pytest.importorskip("rapidocr")
+    pytest.importorskip("PIL")
+    from tests.exam.test_burned_in import CLOCK, steady, write_exam
+
+    make_share(tmp_path, exams=0)
+    (tmp_path / "share").mkdir()
+    exam = write_exam(tmp_path / "share" / "exam.mp4", steady(60, 2, 3500), CLOCK)
+    options = ["--bundle", str(tmp_path / "bundle"), "--clock", "burned-in"]
+    engine = ["--workers", "1", "--cache", str(cache)]  # one cache for both: the images are read once
+    assert main(["archive", "run", str(exam), "--out", str(tmp_path / "archive"), *engine, *options]) == 0
+    assert rows(tmp_path / "archive")["exam.mp4"].is_exam_time
+    assert main(["summarize", str(exam), "--out", str(tmp_path / "results"), *options]) == 0
+    assert contents(tmp_path / "archive" / "results") == contents(tmp_path / "results")
+
+
 # --- what one exam can do to the others -----------------------------------------------------------------------------
 
 
 def test_an_exam_that_hangs_is_ended_and_hurts_only_itself(tmp_path: Path) -> None:
-    share = make_share(tmp_path, exams=2)
+    share, archive = make_share(tmp_path, exams=2), tmp_path / "archive"
     os.mkfifo(share / "hangs.mp4")  # opening it waits for a writer who never comes
-    assert run(tmp_path, "--workers", 2, "--stall-limit", 3, "--retries", 0) == 1
-    known = rows(tmp_path / "archive")
-    assert {name: row.state for name, row in known.items()} == {
-        "exam0.mp4": "done", "exam1.mp4": "done", "hangs.mp4": "failed"
+    engine = LocalEngine(2, Limits(), retries=0)
+    results: dict[str, Result] = {}
+    try:
+        for item in find_exams([str(share)]):  # a limit for each, since good ones may be slow on a busy machine
+            engine.submit(task_of(tmp_path, item, Limits(stall_seconds=1 if "hangs" in item.name else 600)))
+        while len(results) < 3:
+            results |= {task.item.name: result for task, result in engine.wait(1.0)}
+    finally:
+        engine.close()
+    assert {name: getattr(result, "state", "died") for name, result in results.items()} == {
+        "exam0": "done", "exam1": "done", "hangs.mp4": "died"
     }  # fmt: skip
-    assert "its worker died (no progress for too long)" in known["hangs.mp4"].reason
+
+    options = ["--out", str(archive), "--bundle", str(tmp_path / "bundle"), "--stall-limit", "1", "--retries", "0"]
+    assert main(["archive", "run", str(share / "hangs.mp4"), *options]) == 1
+    assert "its worker died (no progress for too long)" in rows(archive)["hangs.mp4"].reason
 
 
 def test_a_crash_of_native_code_is_tried_again_then_reported_and_hurts_only_itself(tmp_path: Path) -> None:
     share = make_share(tmp_path, exams=2)
     os.mkfifo(share / "crashes.mp4")
-    command = [sys.executable, "-m", "dice_ce.cli", *words(tmp_path, "--workers", 2, "--retries", 1)]
-    driver = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+    driver = start(tmp_path, "--workers", 2, "--retries", 1)
     for _ in range(2):
-        with opened_by_a_reader(share / "crashes.mp4"):
+        with opened_by_a_reader(share / "crashes.mp4", driver):
             (reader,) = readers_of(share / "crashes.mp4")
             os.kill(reader, signal.SIGSEGV)
             wait_until(lambda pid=reader: not is_alive(pid), "the end of the worker")  # type: ignore[misc]
@@ -217,23 +265,22 @@ def test_an_exam_that_takes_too_much_memory_is_reported_and_hurts_only_itself(tm
 # --- interruptions ---------------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("how", [signal.SIGINT, signal.SIGKILL], ids=["ctrl-c", "killed"])
+@pytest.mark.parametrize("how", [signal.SIGINT, signal.SIGTERM, signal.SIGKILL], ids=["ctrl-c", "terminated", "killed"])
 def test_an_interrupted_run_goes_on_where_it_stopped(how: signal.Signals, tmp_path: Path) -> None:
     share, archive = make_share(tmp_path, exams=3), tmp_path / "archive"
     os.mkfifo(share / "waits.mp4")  # the run cannot end before we have interrupted it
-    command = [sys.executable, "-m", "dice_ce.cli", *words(tmp_path, "--workers", 2)]
-    driver = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
-    with opened_by_a_reader(share / "waits.mp4"):
+    driver = start(tmp_path, "--workers", 2)
+    with opened_by_a_reader(share / "waits.mp4", driver):
         workers = readers_of(share / "waits.mp4")
-        wait_until(lambda: bool(list(archive.glob("receipts/*/*.json"))), "the first exam")
+        wait_until(lambda: receipts(archive) > 0, "the first exam", driver)
         driver.send_signal(how)
         _, said = driver.communicate(timeout=300)
         wait_until(lambda: not any(map(is_alive, workers)), "the end of the workers")
-    if how == signal.SIGINT:
+    if how != signal.SIGKILL:
         assert driver.returncode == 130
         assert "interrupted; finished work is kept" in said
         assert "Traceback" not in said
-    done = {name: version for name, version in versions(archive).items() if ".part-" not in name}
+    done = versions(archive)
     (share / "waits.mp4").unlink()
     status = read_status(archive)
     assert not status.is_running
@@ -242,6 +289,21 @@ def test_an_interrupted_run_goes_on_where_it_stopped(how: signal.Signals, tmp_pa
     assert {name: versions(archive)[name] for name in done} == done
     assert run(tmp_path, out="fresh") == 0
     assert contents(archive / "results") == contents(tmp_path / "fresh" / "results")
+
+
+def test_an_interrupted_run_does_not_wait_for_storage_that_is_away(tmp_path: Path) -> None:
+    share, archive = make_share(tmp_path, exams=1), tmp_path / "archive"
+    os.mkfifo(share / "waits.mp4")
+    driver = start(tmp_path, "--workers", 2, "--patience", 100_000)
+    with opened_by_a_reader(share / "waits.mp4", driver):
+        wait_until(lambda: receipts(archive) > 0, "the first exam", driver)
+        archive.rename(tmp_path / "gone")
+        driver.send_signal(signal.SIGINT)
+        _, said = driver.communicate(timeout=300)
+    assert driver.returncode == 130
+    assert "interrupted; finished work is kept" in said
+    assert "Traceback" not in said
+    assert not archive.exists()
 
 
 def test_two_runs_do_not_work_on_one_archive(tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
@@ -255,27 +317,42 @@ def test_two_runs_do_not_work_on_one_archive(tmp_path: Path, capfd: pytest.Captu
 def test_storage_that_goes_away_is_waited_for(tmp_path: Path) -> None:
     share, archive = make_share(tmp_path, exams=3), tmp_path / "archive"
     os.mkfifo(share / "waits.mp4")
-    command = [
-        sys.executable,
-        "-m",
-        "dice_ce.cli",
-        *words(tmp_path, "--workers", 2, "--retries", 0, "--stall-limit", 5),
-    ]
-    driver = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
-    with opened_by_a_reader(share / "waits.mp4"):
-        wait_until(lambda: bool(list(archive.glob("receipts/*/*.json"))), "the first exam")
+    driver = start(tmp_path, "--workers", 2)
+    with opened_by_a_reader(share / "waits.mp4", driver):
+        wait_until(lambda: receipts(archive) > 0, "the first exam", driver)
         archive.rename(tmp_path / "gone")
         archive.mkdir()  # as an empty mount point would be: nothing may be written into it
+        (tmp_path / "bad").write_bytes(b"not a video")
+        (tmp_path / "bad").replace(share / "waits.mp4")  # whoever tries it again shall not wait for ever
     comes_back = threading.Timer(3, lambda: (shutil.rmtree(archive), (tmp_path / "gone").rename(archive)))
     written_meanwhile = contents(archive)
     comes_back.start()
     _, said = driver.communicate(timeout=300)
     assert written_meanwhile == {}
-    assert driver.returncode == 1, said  # the pipe is no video
+    assert driver.returncode == 1, said
     assert [row.state for row in rows(archive).values()].count("done") == 3
     (share / "waits.mp4").unlink()
     assert run(tmp_path, out="fresh") == 0
     assert contents(archive / "results") == contents(tmp_path / "fresh" / "results")
+
+
+def test_what_is_written_in_the_moment_when_storage_goes_away_is_written_again(tmp_path: Path) -> None:
+    share, archive, gone = make_share(tmp_path, exams=1), tmp_path / "archive", tmp_path / "gone"
+    task = task_of(tmp_path, find_exams([str(share)])[0], Limits())
+
+    def leave() -> None:
+        if list(archive.glob("results/*/summary.json")):  # the rest is yet to be written
+            archive.rename(gone)
+            archive.mkdir()
+
+    assert isinstance(perform(task, leave), Trouble)
+    shutil.rmtree(archive)
+    gone.rename(archive)
+    outcome = perform(task)
+    assert isinstance(outcome, Outcome)
+    assert outcome.state == "done"
+    written = [list(archive.glob(pattern)) for pattern in ("results/**/summary.json", "frames/*.parquet")]
+    assert [receipts(archive), *map(len, written)] == [1, 1, 1]
 
 
 @pytest.fixture
@@ -298,8 +375,7 @@ def test_storage_that_is_full_is_waited_for(tmp_path: Path, small_disk: Path) ->
     assert run(tmp_path, out="fresh") == 0
     needed = sum(map(len, contents(tmp_path / "fresh").values()))
     ballast.write_bytes(bytes(shutil.disk_usage(small_disk).free - needed * 2 // 3))
-    command = [sys.executable, "-m", "dice_ce.cli", *words(tmp_path, out="disk/archive")]
-    driver = subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True)
+    driver = start(tmp_path, out="disk/archive")
     assert driver.stderr is not None
     told = next(line for line in driver.stderr if "trying again" in line)
     assert "No space left on device" in told or "disk is full" in told
@@ -362,14 +438,14 @@ def test_tables_are_whole_files_at_every_moment_of_a_run(tmp_path: Path) -> None
 
     share, archive = make_share(tmp_path, exams=2), tmp_path / "archive"
     os.mkfifo(share / "waits.mp4")
-    command = [sys.executable, "-m", "dice_ce.cli", *words(tmp_path, "--workers", 1)]
-    driver = subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
-    with opened_by_a_reader(share / "waits.mp4"):
+    driver = start(tmp_path, "--workers", 1)
+    with opened_by_a_reader(share / "waits.mp4", driver):
         table = pyarrow.parquet.read_table(archive / "exams.parquet")
         assert table.num_rows == 3
         assert read_status(archive).is_running
         driver.send_signal(signal.SIGINT)
-        assert driver.wait(300) == 130
+        driver.communicate(timeout=300)
+    assert driver.returncode == 130
     assert pyarrow.parquet.read_table(archive / "exams.parquet").num_rows == 3
 
 

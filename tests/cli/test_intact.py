@@ -246,6 +246,18 @@ def test_a_folder_appears_whole_or_not_at_all(tmp_path: Path) -> None:
     assert content(tmp_path) == {"folder/new": b"new"}
 
 
+def test_a_folder_that_cannot_be_filled_is_named_and_not_its_draft(tmp_path: Path) -> None:
+    def fill() -> None:
+        with atomic_folder(tmp_path / "exam", []) as draft:
+            (draft / "report.html").symlink_to("/dev/full")
+            write_atomically(draft / "report.html", b"too much")
+
+    with pytest.raises(StoreError, match=r"exam/report\.html: cannot be written \(No space left on device\)") as told:
+        fill()
+    assert ".part-" not in str(told.value)
+    assert names(tmp_path) == set()
+
+
 # --- before any work starts ----------------------------------------------------------------------------------------
 
 WRITING = [parser for parser in commands(build_parser()) if parser.get_default("outputs")]
@@ -488,6 +500,14 @@ def test_a_closed_pipe_ends_the_command_quietly(words: list[str]) -> None:
     os.close(theirs)
     said = process.communicate()[1]
     assert (process.returncode, said) == (141, b"")
+
+
+def test_more_than_the_memory_holds_is_one_line(tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
+    code, said = run(capfd, "simulate", "--out", tmp_path / "exam.mp4", "--frames", "2", "--size", "99999998")
+    assert code == 1
+    assert said.count("\n") == 1
+    assert said.startswith("dice-ce: error: not enough memory (Unable to allocate 71.1 PiB")
+    assert not content(tmp_path)
 
 
 @pytest.mark.parametrize("words", [["encoder", "list"], ["--help"], ["bundle", "show"]])

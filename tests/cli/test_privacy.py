@@ -173,4 +173,5 @@ def test_one_place_imports_onnx_runtime() -> None:
             )
             if any(name.split(".")[0] == "onnxruntime" for name in names):
                 importers.add(str(path.relative_to(ROOT)))
-    assert importers == {"src/dice_ce/features/runtime.py"}
+    # The benchmark quantises a network with its tools, in a function: by then dice_ce is imported.
+    assert importers == {"src/dice_ce/features/runtime.py", "benchmarks/engines.py"}

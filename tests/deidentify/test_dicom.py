@@ -12,6 +12,7 @@ from dice_ce.cli import main
 from dice_ce.deidentify import run
 from dice_ce.exam.open import open_exam
 from tests.deidentify.test_deidentify import FRAMES, IN_THE_WINDOW, OUTSIDE, SIZE, MagentaReader, named_frames
+from tests.dicom_material import PATIENT, medium, series
 from tests.material import write_video
 
 pydicom = pytest.importorskip("pydicom")
@@ -143,13 +144,29 @@ def test_a_series_of_files_becomes_a_folder_with_plain_names(frames_file: Path, 
     assert not pydicom.dcmread(tmp_path / "out" / names[3]).pixel_array[OUTSIDE.slices].any()
 
 
+SOP_INSTANCE, NO_SOP_INSTANCE = (bytes([8, 0, element, 0]) + b"UI" for element in (0x18, 0x17))
+"""The head of that attribute, and one that the standard does not have."""
+
+
+def test_the_images_of_a_medium_become_a_folder(tmp_path: Path) -> None:
+    disc = medium(tmp_path / "disc", series(tmp_path / "series", 12))
+    for number, path in enumerate((disc, disc / "DICOMDIR")):
+        out = tmp_path / f"out{number}"
+        assert main(["deidentify", str(path), "--out", str(out), "--check", "1"]) == 0
+        made = [pydicom.dcmread(file) for file in sorted(out.iterdir())]
+        assert len(made) == 12
+        for secret in (PATIENT["PatientID"], PATIENT["AccessionNumber"], PATIENT["StudyInstanceUID"], "Confidential^"):
+            assert not any(secret in str(one) for one in made)
+
+
 @pytest.mark.parametrize(
     ("damage", "message"),
     [
-        (lambda content: content[:400], "not a readable DICOM file|has no images"),
-        (lambda content: content[: len(content) // 2], "cannot be"),
+        (lambda content: content[:400], "truncated or damaged DICOM; copy or export it again"),
+        (lambda content: content[: len(content) // 2], "truncated: holds .* frames; copy or fetch it again"),
+        (lambda content: content.replace(SOP_INSTANCE, NO_SOP_INSTANCE), "lacks SOPInstanceUID; export it again"),
     ],
-    ids=["truncated attributes", "truncated pixels"],
+    ids=["truncated attributes", "truncated pixels", "a missing attribute"],
 )
 def test_damaged_files_are_refused_in_one_line(
     damage: Any, message: str, frames_file: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import json
+from collections.abc import Callable
 from fractions import Fraction
 from pathlib import Path
 
@@ -13,7 +14,7 @@ import pytest
 from dice_ce.cli import main
 from dice_ce.errors import ClockError, UsageError
 from dice_ce.exam import burned_in
-from dice_ce.exam.burned_in import Runs, find_clock
+from dice_ce.exam.burned_in import Runs, find_clock, spot_clock
 from dice_ce.exam.clock import ClockOptions
 from dice_ce.exam.ocr import Box, TextLine
 from dice_ce.exam.open import open_exam
@@ -106,6 +107,24 @@ def test_what_is_no_running_time_is_refused_in_one_line(
         find_clock(exam)
     assert "\n" not in str(caught.value)
     assert "--clock FILE" in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    "write_time",
+    [
+        lambda second: "03:12:45",
+        lambda second: f"{int(second * 7):06d}",
+        lambda second: f"00:{int(second) // 60:02d}:{int(second) % 60:02d}:{int(second * 25) % 25:02d}",
+    ],
+    ids=["stands still", "counter", "timecode"],
+)
+def test_the_real_reader_takes_nothing_else_for_a_running_time(
+    write_time: Callable[[float], str], tmp_path: Path
+) -> None:
+    other = dataclasses.replace(style(CLOCK, Line("DOE JANE", "bottom left")), write_time=write_time)
+    path = write_overlaid(tmp_path / "e.mp4", moving_dots(24, SIZE), other, steady(24, 0.3))
+    with open_exam(path) as exam:
+        assert spot_clock(exam, 3) is None  # as many as inspect looks at
 
 
 def test_runs_begin_where_the_text_changes(tmp_path: Path) -> None:

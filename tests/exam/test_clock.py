@@ -147,6 +147,23 @@ def test_a_time_in_two_parts_is_no_time_in_a_clock_file_either(tmp_path: Path) -
         read_sidecar(sidecar, 4, None)
 
 
+@pytest.mark.parametrize(
+    ("options", "unused"),
+    [
+        ({"exam_duration": Fraction(30600)}, " (not from --exam-duration 08:30:00)"),
+        ({"exam_fps": Fraction(2)}, " (not from --exam-fps 2)"),
+        ({"container_is_exam_time": True}, " (not from --container-clock)"),
+        ({}, ""),
+    ],
+)
+def test_a_clock_file_says_what_does_not_count_beside_it(options: dict[str, Any], unused: str, tmp_path: Path) -> None:
+    sidecar = tmp_path / "exam.clock.csv"
+    sidecar.write_text("0,0\n3,6\n")
+    clock = resolve(ClockOptions(sidecar=sidecar, **options))
+    assert seconds(clock) == [0, 2, 4, 6]
+    assert clock.detail == f"2 times from exam.clock.csv, 2 interpolated{unused}"
+
+
 # --- rates that no capsule has
 
 
@@ -155,8 +172,8 @@ def test_a_time_in_two_parts_is_no_time_in_a_clock_file_either(tmp_path: Path) -
     [
         ({"exam_duration": Fraction(510, 10**4)}, "78.4", "--exam-duration 00:00:00"),
         ({"exam_duration": Fraction(8 * 3600)}, "0.000139", "--exam-duration 08:00:00"),
-        ({"exam_fps": Fraction(41)}, "41", "--exam-fps"),
-        ({"exam_fps": Fraction(1, 21)}, "0.0476", "--exam-fps"),
+        ({"exam_fps": Fraction(41)}, "41", "--exam-fps 41"),
+        ({"exam_fps": Fraction(1, 21)}, "0.0476", "--exam-fps 0.047619"),
     ],
 )
 def test_a_rate_that_no_capsule_has_is_questioned(options: dict[str, Any], rate: str, said: str) -> None:

@@ -6,7 +6,9 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from dice_ce.exam.field import Field
 from dice_ce.exam.open import open_exam
+from dice_ce.exam.overlay import find_covers
 from dice_ce.outputs.lettering import text_pixels, write_text
 from tests.material import moving_dots, write_video
 
@@ -44,6 +46,24 @@ def test_a_cover_hides_little_else(named: Path) -> None:
         height, width = text_pixels("DOE JANE").shape
         assert cover.width * cover.height < 4 * height * width
         assert np.array_equal(exam.image(5)[100:150, 60:130], whole.image(5)[100:150, 60:130])
+
+
+@pytest.mark.parametrize("x", range(24, 40, 2))
+def test_nothing_is_left_of_text_across_the_rim(x: int) -> None:
+    """Where the corner of an octagon cuts a letter in two, its inner half must not stay."""
+    cut = 0.3
+    octagon = ((cut, 0), (1 - cut, 0), (1, cut), (1, 1 - cut), (1 - cut, 1), (cut, 1), (0, 1 - cut), (0, cut))
+    field = Field("octagon", octagon)
+    window = field.mask(SIZE, SIZE)
+    letters = np.zeros((SIZE, SIZE), np.bool_)
+    height, width = text_pixels("DOE JANE", 2).shape
+    letters[8 : 8 + height, x : x + width] = text_pixels("DOE JANE", 2)
+    middle = slice(SIZE // 2, SIZE // 2 + SIZE)  # of images twice as large, so that their own rim is not seen
+    seen = [image[middle, middle] * window[:, :, None] for image in moving_dots(24, 2 * SIZE)]
+    images = [np.where(letters[:, :, None], np.uint8(255), image) for image in seen]
+    for cover in find_covers(images, field):
+        window[cover.slices] = False
+    assert (letters & window).sum() == 0
 
 
 def test_text_is_kept_when_asked_for(named: Path) -> None:

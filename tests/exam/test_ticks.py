@@ -5,8 +5,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from dice_ce.exam.shown_time import DAY, ShownTime
-from dice_ce.exam.ticks import Plan, Timeline, fit_timeline, times_of_frames
+from dice_ce.exam.shown_time import DAY, ShownTime, parse_shown
+from dice_ce.exam.ticks import Plan, Timeline, fit_timeline, place_jumps, times_of_frames
 
 pytest.importorskip("PIL")
 from dice_ce.lab.simulator.overlays import adaptive, steady, with_gaps
@@ -50,6 +50,35 @@ def test_readings_without_order_give_no_timeline_that_explains_them() -> None:
     chance = np.random.default_rng(0)
     timeline = fit_timeline(shown(*chance.integers(0, DAY, 40).tolist()))
     assert timeline is None or len(timeline.runs) < 24
+
+
+def test_two_misread_hours_are_no_midnight() -> None:
+    times = [72005, 72006, *range(7, 17)]  # 20:00:05 instead of 00:00:05
+    timeline = fit_timeline({run: ShownTime(time) for run, time in enumerate(times)})
+    assert timeline is not None
+    assert timeline.at(np.arange(12)).tolist() == list(range(5, 17))
+
+
+def test_of_two_readings_that_contradict_each_other_the_one_that_ticks_is_taken() -> None:
+    """The last digits after a loss of signal are misread, as they are over the moving bowel."""
+    times = [1500, 1501, 1502, 2094, 2098, 2093, 2097, 2098, 2099]
+    readings = {run: ShownTime(time) for run, time in enumerate(times)}
+    timeline = fit_timeline(readings)
+    assert timeline is not None
+    assert timeline.at(np.arange(9)).tolist() == [1500, 1501, 1502, 2094, 2095, 2096, 2097, 2098, 2099]
+
+
+def test_a_reading_that_its_neighbours_contradict_is_left_out() -> None:
+    timeline = fit_timeline({run: ShownTime(time) for run, time in enumerate([0, 1, 2, 4, 4, 5, 6])})
+    assert timeline is not None
+    assert timeline.at(np.arange(7)).tolist() == list(range(7))
+
+
+@pytest.mark.parametrize(("misread", "expected"), [("12:00:58", 43255), (None, 3605), ("12:10:55", 43255)])
+def test_misread_digits_still_tell_on_which_side_of_a_jump_they_are(misread: str | None, expected: int) -> None:
+    timeline = Timeline(np.array([0, 1, 3, 4]), np.array([3603.0, 3604.0, 43256.0, 43257.0]), 1.0)
+    readings = {2: parse_shown(misread) if misread else None}
+    assert place_jumps(timeline, readings).at(np.arange(5)).tolist() == [3603, 3604, expected, 43256, 43257]
 
 
 def test_what_ticks_every_run_needs_no_more_readings() -> None:

@@ -234,7 +234,7 @@ def test_adapters_learn_and_are_merged_into_an_ordinary_model(kind: str, frames:
     run_steps(learner, examples, FinetuneConfig(steps=2, batch=4, at_once=2), tmp_path / "c.pt", silent(""))
     images, targets = examples.images.masked(np.array([0, 2, 4])), examples.targets[[0, 2, 4]]
     losses = [one_step(learner, images, targets) for _ in range(15)]
-    assert losses[-1] < losses[0]
+    assert losses[-1] < 0.9 * losses[0]
     wanted = learner.logits(images)
     (tmp_path / "out").mkdir()
     learner.save(tmp_path / "out", finetuned_note(learner))
@@ -247,13 +247,13 @@ def test_adapters_learn_and_are_merged_into_an_ordinary_model(kind: str, frames:
 
 
 def one_step(learner: Learner, images: Any, targets: Any) -> float:
-    """Go down the slope of a fixed batch, far enough to be seen."""
+    """Go down the slope of a fixed batch, in steps that are seen and do not overshoot."""
     loss = learner.loss(images, targets, 0, 0.0)
     gradients = torch.autograd.grad(loss, learner.groups[0][0], allow_unused=True)
     with torch.no_grad():
         for value, gradient in zip(learner.groups[0][0], gradients, strict=True):
             if gradient is not None:
-                value -= 0.02 * gradient.sign()
+                value -= 0.005 * gradient.sign()
     return float(loss.detach())
 
 

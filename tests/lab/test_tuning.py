@@ -27,6 +27,7 @@ from dice_ce.lab.training.tuning import (
     Scorer,
     Trial,
     Tuned,
+    agreement,
     draw_settings,
     left_out,
     make_ground,
@@ -66,6 +67,25 @@ def test_trials_are_ranked_by_budget_then_detection_then_sensitivity_then_redund
         trial(0.4, 0.7, 0.8, items=32.0),
     ]
     assert all(worse.rank < better.rank for worse, better in itertools.pairwise(worst_to_best))
+
+
+def test_datasets_agree_when_they_rank_settings_alike() -> None:
+    def trial(first: int, second: int) -> Trial:
+        counts = {
+            (place, "p"): Counts(exams=1, findings=9, matched=found, correct=found, selected=9)
+            for place, found in enumerate((first, second))
+        }
+        return Trial({}, 0, 0, 0, 9.0, by_patient=counts)
+
+    def agreed(*found: tuple[int, int]) -> float:
+        trials = tuple(trial(*one) for one in found)
+        return agreement(Tuned(trials[0], trials, (1.0, 1.0)))
+
+    assert agreed((1, 2), (3, 5), (4, 9)) == pytest.approx(1)
+    assert agreed((1, 9), (3, 5), (4, 2)) == pytest.approx(-1)
+    assert agreed((1, 1), (1, 2), (2, 1), (2, 2)) == pytest.approx(0)
+    assert np.isnan(agreed((1, 2), (1, 3)))  # the first dataset finds all alike
+    assert np.isnan(agreement(Tuned(trial(1, 1), (trial(1, 1), trial(2, 2)))))  # one dataset only
 
 
 def test_a_patient_who_is_left_out_is_scored_with_what_is_best_on_the_others() -> None:

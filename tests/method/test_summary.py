@@ -2,6 +2,7 @@
 
 import json
 from collections.abc import Callable
+from dataclasses import replace
 from fractions import Fraction
 from pathlib import Path
 from typing import Any
@@ -182,6 +183,17 @@ def test_every_label_says_how_well_it_is_recognised(exam: Exam) -> None:
     assert (told["normal"]["recall"], told["normal"]["precision"]) == (None, None)
     assert "keyframe 1; hardly recognised" in summary_table(summary)
     assert findings_csv(summary).splitlines()[1].endswith(",hardly recognised")
+
+
+def test_frames_that_went_unread_are_told_in_the_terminal(exam: Exam) -> None:
+    summary = example(exam)
+    assert "decoded" not in summary_table(summary)
+    damaged = replace(summary, exam=replace(summary.exam, undecodable=(3, 4), doubtful=1))
+    last = summary_table(damaged).splitlines()[-2:]
+    assert last == [
+        "  warning: 2 frames could not be decoded and went unread: 3, 4.",
+        "  warning: 1 frame decoded after a damaged one may show its damage.",
+    ]
 
 
 @pytest.mark.parametrize("text", ["", "{}", "[]", '{"schema": "other/1"}'])

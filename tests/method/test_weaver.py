@@ -95,10 +95,10 @@ def test_the_same_look_hours_apart_is_another_context() -> None:
     assert fine_rows(some, WeaverSettings()) == [[0, 1], [2, 3]]
 
 
-def brute_force_linkage(tokens: np.ndarray, limit: float) -> list[list[int]]:
-    """Average linkage straight from its definition: the mean over all pairs."""
+def brute_force_linkage(tokens: np.ndarray, limit: float, seconds: np.ndarray, span: float) -> list[list[int]]:
+    """Average linkage straight from its definition: the mean over all pairs, none of them further apart than `span`."""
     groups = [[i] for i in range(len(tokens))]
-    distance = 1 - tokens @ tokens.T
+    distance = np.where(np.abs(np.subtract.outer(seconds, seconds)) > span, np.inf, 1 - tokens @ tokens.T)
     while len(groups) > 1:
         pairs = [
             (distance[np.ix_(a, b)].mean(), i, j + i + 1)
@@ -113,12 +113,19 @@ def brute_force_linkage(tokens: np.ndarray, limit: float) -> list[list[int]]:
 
 
 @settings(max_examples=40, deadline=None)
-@given(n=st.integers(1, 25), seed=st.integers(0, 10**6), limit=st.sampled_from([0.2, 0.4, 0.6]))
-def test_fine_contexts_are_those_of_average_linkage_by_definition(n: int, seed: int, limit: float) -> None:
+@given(
+    n=st.integers(1, 25),
+    seed=st.integers(0, 10**6),
+    limit=st.sampled_from([0.2, 0.4, 0.6]),
+    span=st.sampled_from([None, 2000.0, 9000.0]),
+)
+def test_fine_contexts_are_those_of_average_linkage_by_definition(
+    n: int, seed: int, limit: float, span: float | None
+) -> None:
     some = random_candidates(n, seed)
-    config = WeaverSettings(delta_fine=limit)
+    config = WeaverSettings(delta_fine=limit, max_span=span)
     tokens = tokenize(some.vectors, some.seconds, config.alpha_fine, config.tokens.token_base).astype(np.float64)
-    assert sorted(fine_rows(some, config)) == brute_force_linkage(tokens, limit)
+    assert sorted(fine_rows(some, config)) == brute_force_linkage(tokens, limit, some.seconds, span or np.inf)
 
 
 def brute_force_ward(points: np.ndarray, count: int) -> list[list[int]]:

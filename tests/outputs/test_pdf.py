@@ -77,6 +77,14 @@ def test_patient_and_study_are_lines_to_write_on_unless_asked_for(summarised: Su
     assert "1948-02-29" in filled
 
 
+def test_every_page_says_whose_it_is(summarised: Summarised, tmp_path: Path) -> None:
+    pdf = render_pdf(with_findings(summarised.results(with_identity=True), MOST_PICTURED))
+    count, text = pages(pdf, tmp_path)
+    assert count > 1
+    for page in text.split("\f")[1:count]:
+        assert "Confidential, Patient · born 1948-02-29 · ID SECRET-4711" in page
+
+
 def test_hostile_texts_stay_texts(summarised: Summarised) -> None:
     results = summarised.results()
     hostile = '<img src="http://192.0.2.1/x.png"><script>alert(1)</script>'

@@ -470,6 +470,32 @@ def test_a_dropped_context_can_be_restored_and_set_aside_again(page: Any, usual:
     assert page.locator(".dropped > li").count() == 3
 
 
+@pytest.mark.parametrize("width", [1440, 380])
+def test_the_timeline_shows_every_context_and_all_of_its_words(
+    width: int, browser: Any, usual: Summary, tmp_path: Path
+) -> None:
+    """Also what was seen in a single frame, and with every verdict there is."""
+    brief = [
+        replace(usual.dropped[0], id=f"9.{i}", verdict=verdict, last_seconds=usual.dropped[0].first_seconds)
+        for i, verdict in enumerate(("beside_likelier", "unlikely", "low_confidence", "normal"))
+    ]
+    late = replace(brief[0], id="9.9", first_seconds=usual.activity.last_seconds)
+    late = replace(late, last_seconds=late.first_seconds)
+    summary = replace(usual, dropped=(*usual.dropped, *brief, late))
+    path = tmp_path / "report.html"
+    path.write_text(render_report(summary, dot), encoding="utf-8")
+    page = browser.new_page(viewport={"width": width, "height": 900})
+    page.goto(path.as_uri())
+    boxes = "selector => [...document.querySelectorAll(selector)].map(one => one.getBoundingClientRect().toJSON())"
+    (whole,) = page.evaluate(boxes, ".timeline")  # what sticks out of it is cut off
+    bars, names = page.evaluate(boxes, ".span rect"), page.evaluate(boxes, ".names text")
+    page.close()
+    assert len(bars) == len(summary.items) + len(summary.dropped)
+    assert all(bar["width"] > 0 and bar["right"] <= whole["right"] for bar in bars)
+    assert len(names) == 7
+    assert all(name["left"] >= whole["left"] for name in names)
+
+
 def test_the_timeline_marks_every_finding_and_leads_to_it(page: Any, usual: Summary) -> None:
     marks = page.locator(".timeline .mark")
     assert marks.count() == len(usual.items)

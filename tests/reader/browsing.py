@@ -17,7 +17,7 @@ ARGUMENTS = [
     "--disable-component-update",
     "--disable-sync",
 ]
-PATIENCE = 60_000
+PATIENCE = 300_000
 """Milliseconds that a page may take, however busy the machine is."""
 READ_FRAME = """() => [...document.querySelectorAll('.pane canvas')].map((canvas) => {
   if (!canvas.width || canvas.classList.contains('late')) return -1;
@@ -100,6 +100,14 @@ class Desk:
             "([name, text]) => [...document.querySelectorAll(name)].some((one) => one.textContent.includes(text))",
             [selector, text],
         )
+
+    def log_in(self, base: str, user: str, password: str) -> None:
+        """Come in with name and password, as far as the worklist."""
+        self.page.goto(base)
+        self.page.fill("#user", user)
+        self.page.fill("#password", password)
+        self.page.keyboard.press("Enter")
+        self.page.wait_for_selector("tbody", state="attached")
 
     def open_exam(self, name: str) -> None:
         """Go from the worklist to the exam."""

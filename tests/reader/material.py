@@ -17,15 +17,18 @@ from dice_ce.method.summary import (
     ExamFacts,
     Frame,
     Identity,
+    Mark,
     Provenance,
     Summary,
     SummaryItem,
 )
 from dice_ce.outputs import keyframes
+from dice_ce.outputs.images import load_images
 from dice_ce.taxonomy import Taxonomy
 from tests.material import numbered_video
 
 BUNDLE = "b" * 64
+MARK = Mark(0.5, 0.25, 0.75, 0.5)
 ITEMS: tuple[tuple[str, str, int, Verdict, float], ...] = (
     ("1.1", "polyp", 20, "kept", 0.9),
     ("1.2", "ulcer", 40, "kept", 0.8),
@@ -61,6 +64,7 @@ def make_item(name: str, label: str, frame: int, verdict: Verdict, likelihood: f
         dissent=(at(frame - 2), at(frame + 2)),
         evidence_before=(share,) * 12,
         evidence=(share,) * 12,
+        mark=MARK if verdict == "kept" else None,
     )
 
 
@@ -129,7 +133,8 @@ def write_result(folder: Path, name: str = "exam", frames: int = 100) -> Path:
     with open_numbered(video) as exam:
         summary = make_summary(name, exam.digest, frames)
         summary.write(folder / name / "summary.json")
-        keyframes.write(summary, exam, folder / name / "keyframes")
+        images = load_images(exam, keyframes.images_needed(summary))
+        keyframes.write(summary, images, folder / name / "keyframes")
     return folder
 
 

@@ -16,7 +16,8 @@ from dice_ce.reader.serve import check_host
 from tests.reader.conftest import Guest, Reader
 from tests.reader.material import make_summary, write_result
 
-GETS = ("", "/review", "/events", "/timeline", "/frames/3", "/strip?frames=1", "/report.html", "/report.pdf")
+FILES = ("/frames/3", "/strip?frames=1", "/report.html", "/report.pdf", "/exports/pdf")
+GETS = ("", "/review", "/events", "/timeline", *FILES)
 POSTS = ("/events", "/time", "/second-reading")
 
 
@@ -32,9 +33,9 @@ def test_without_a_session_there_is_nothing_to_see(department: Reader, anna: Gue
         assert stranger.get(f"/api/exams/{exam}{path}").status_code == 401
     for path in POSTS:
         assert stranger.post(f"/api/exams/{exam}{path}", json={}).status_code == 401
-    for path in ("/api/worklist", "/api/users"):
+    for path in ("/api/worklist", "/api/users", "/api/exports"):
         assert stranger.get(path).status_code == 401
-    for page in ("/", f"/exam/{exam}", f"/exam/{exam}/report"):
+    for page in ("/", "/accounts", f"/exam/{exam}", f"/exam/{exam}/report"):
         answer = stranger.get(page, follow_redirects=False)
         assert (answer.status_code, answer.headers["location"].partition("?")[0]) == (303, "/login")
 
@@ -56,11 +57,10 @@ def test_a_session_ends_with_logout_with_a_new_password_and_with_a_closed_accoun
     accounts = department.service.accounts
     for end in (
         lambda who: who.post("/api/logout"),
-        lambda who: accounts.set_password("anna", "another horse 2"),
-        lambda who: accounts.set_active("anna", False),
+        lambda who: accounts.change("anna", password="another horse 2"),
+        lambda who: accounts.change("anna", is_active=False),
     ):
-        accounts.set_active("anna", True)
-        accounts.set_password("anna", "correct horse 1")
+        accounts.change("anna", is_active=True, password="correct horse 1")
         who = department.stranger().log_in("anna")
         token = who.cookies[COOKIE]
         end(who)
@@ -113,9 +113,13 @@ def test_an_independent_reading_does_not_see_the_first(department: Reader, anna:
     assert ben.post(f"/api/exams/{exam}/second-reading", json={}).json()["id"] == second, "one per reader"
 
 
-def test_only_an_admin_assigns_and_lists_accounts(anna: Guest) -> None:
-    exam = anna.exam()
+def test_only_an_admin_assigns_and_manages_accounts(anna: Guest) -> None:
+    exam, somebody = anna.exam(), {"user": "eve", "password": "correct horse 1", "role": "admin"}
     assert anna.get("/api/users").status_code == 403
+    assert anna.post("/api/users", json=somebody).status_code == 403
+    for wish in ({"role": "admin"}, {"password": "another horse 2"}, {"is_active": False}):
+        for user in ("anna", "ben", "chief", "nobody"):
+            assert anna.put(f"/api/users/{user}", json=wish).status_code == 403
     assert anna.put(f"/api/exams/{exam}/reader", json={"reader": "anna"}).status_code == 403
     assert anna.post(f"/api/exams/{exam}/second-reading", json={"reader": "ben"}).status_code == 403
 

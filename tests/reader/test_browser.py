@@ -10,11 +10,11 @@ from typing import Any
 import pytest
 
 from tests.material import numbered_video
-from tests.reader.browsing import READ_FRAME, Desk, open_chromium
+from tests.reader.browsing import PATIENCE, READ_FRAME, Desk, open_chromium
 from tests.reader.conftest import PASSWORD, Server
-from tests.reader.material import make_summary, open_numbered, write_result
+from tests.reader.material import MARK, make_summary, open_numbered, write_result
 
-EXAMS = ("keyboard", "mouse", "play", "step", "reload", "lost", "words", "touch", "slider")
+EXAMS = ("keyboard", "mouse", "play", "step", "reload", "lost", "words", "touch", "slider", "mark", "export")
 """One for each test, so that all can share a server."""
 LONG = 30_000
 
@@ -293,11 +293,7 @@ def test_an_answer_that_got_lost_does_not_act_twice(desk: Desk, library: Server)
 def test_two_readers_at_once(chromium: Any, accounts_server: Server) -> None:
     desks = {name: Desk(chromium) for name in ("anna", "ben")}
     for name, desk in desks.items():
-        desk.page.goto(accounts_server.base)
-        desk.page.fill("#user", name)
-        desk.page.fill("#password", PASSWORD)
-        desk.page.keyboard.press("Enter")
-        desk.page.wait_for_selector("tbody tr")
+        desk.log_in(accounts_server.base, name, PASSWORD)
         desk.open_exam("exam")
     anna, ben = desks.values()
     anna.press("j", "c")  # both at the same state, on different findings: both count
@@ -333,6 +329,61 @@ def test_a_wrong_password_and_a_foreign_address_lead_nowhere(chromium: Any, acco
     desk.page.get_by_role("button", name="Log out").click()
     desk.page.wait_for_selector("#password")
     desk.close()
+
+
+def test_an_admin_makes_accounts_and_gives_exams_to_readers(chromium: Any, accounts_server: Server) -> None:
+    chief, dora = Desk(chromium), Desk(chromium)
+    page = chief.page
+    chief.log_in(accounts_server.base, "chief", PASSWORD)
+    page.get_by_role("checkbox", name="Choose exam").check()
+    page.select_option(".chosen select", "anna")
+    page.locator("[data-action=assign]").click()
+    chief.until_text(".col-reader", "anna")
+    chief.press("s", "a")  # and by keys: choose, then to the list of readers
+    chief.until("() => document.activeElement === document.querySelector('.chosen select')")
+    page.select_option(".chosen select", "ben")
+    page.locator("[data-action=second]").click()
+    chief.until("() => document.querySelectorAll('tbody tr').length === 2")
+    chief.until_text("tbody small", "second reading")
+
+    page.get_by_role("link", name="Accounts").click()
+    page.fill("#new-user", "dora")
+    page.fill("#new-password", "a long secret")
+    page.keyboard.press("Enter")
+    page.wait_for_selector("tr[data-user=dora]")
+    page.locator("tr[data-user=ben] [data-action=close]").click()
+    page.locator("dialog .primary").click()
+    page.wait_for_selector("tr[data-user=ben].closed")
+    page.get_by_label("Role of chief").select_option("reader")
+    page.wait_for_selector(".toast.bad")  # nobody would be left who may change anything
+    chief.until("() => document.querySelector('tr[data-user=chief] select').value === 'admin'")
+
+    dora.log_in(accounts_server.base, "dora", "a long secret")
+    dora.until_text("p[role=status]", "There is no exam here yet")
+    assert dora.page.get_by_role("link", name="Accounts").count() == 0
+    dora.page.get_by_role("button", name="dora").click()
+    dora.page.fill("#ask-current", "a long secret")
+    dora.page.fill("#ask-password", "another secret")
+    dora.page.keyboard.press("Enter")
+    dora.page.wait_for_selector("#user")
+    dora.log_in(accounts_server.base, "dora", "another secret")
+    chief.close()
+    dora.close()
+
+
+def test_results_are_exported_and_what_cannot_be_made_is_explained(desk: Desk) -> None:
+    desk.page.locator("tbody a.exam", has_text="export").click()
+    desk.page.wait_for_selector(".tabs")
+    desk.press("o")
+    with desk.page.expect_download(timeout=PATIENCE) as waiting:
+        desk.page.locator("[data-export=pdf]").click()
+    assert waiting.value.suggested_filename == "export.pdf"
+    assert Path(waiting.value.path()).read_bytes().startswith(b"%PDF")
+    missing = {"kind": "dicom", "title": "DICOM", "about": "objects", "missing": "Install the extra first"}
+    desk.page.route("**/api/exports", lambda route: route.fulfill(json={"exports": [missing]}))
+    desk.page.reload()
+    desk.until_text(".missing", "Install the extra first")
+    assert desk.page.locator("[data-export]").count() == 0
 
 
 def test_words_stay_words(desk: Desk) -> None:
@@ -380,6 +431,29 @@ def test_the_slider_tells_how_many_and_how_long(desk: Desk) -> None:
         assert cards.count() == count
         told.append(words.inner_text())
     assert len(set(told)) == 3, "the time follows the number"
+
+
+def test_the_mark_frames_the_place_that_the_results_name(desk: Desk) -> None:
+    desk.open_exam("mark")
+    desk.press("j")
+    desk.until_frame(20)
+    yellow = """(places) => {
+      const canvas = document.querySelector('.pane canvas'), side = Math.min(canvas.width, canvas.height);
+      const context = canvas.getContext('2d');
+      return places.map(([x, y]) => {
+        const left = (canvas.width - side) / 2 + x * side - 3, top = (canvas.height - side) / 2 + y * side - 3;
+        const { data } = context.getImageData(left, top, 6, 6);
+        return [...data.keys()].some((i) => i % 4 === 0 && data[i] > 230 && data[i + 1] > 200 && data[i + 2] < 170);
+      });
+    }"""
+    corners = [(x, y) for x in (MARK.left, MARK.right) for y in (MARK.top, MARK.bottom)]
+    middle = ((MARK.left + MARK.right) / 2, (MARK.top + MARK.bottom) / 2)
+    desk.press("i")
+    desk.until_text(".where", "Where the software sees polyp")
+    assert desk.page.evaluate(yellow, [*corners, middle]) == [True, True, True, True, False]
+    desk.press("i")
+    desk.until("() => document.querySelector('.where').hidden")
+    assert desk.page.evaluate(yellow, corners) == [False] * 4
 
 
 def test_thirty_thousand_frames(chromium: Any, tmp_path: Path) -> None:

@@ -88,10 +88,19 @@ def test_no_acknowledged_decision_is_lost_when_the_server_is_killed(server: Serv
 
 def test_a_killed_signature_is_whole_or_not_there(server: Server) -> None:
     me, exam = server.browser(), server.browser().exam()
-    killer = threading.Timer(0.05, server.process.kill)
+    log, answered = Path(f"{server.database}-wal"), threading.Event()
+    before = log.read_bytes()
+
+    def pull_the_plug() -> None:
+        while log.read_bytes() == before and not answered.is_set():
+            pass
+        server.process.kill()  # as soon as anything of the signature is on the disk
+
+    killer = threading.Thread(target=pull_the_plug)
     killer.start()
     with contextlib.suppress(httpx.TransportError):
         me.act(exam, 0, "key-of-the-signature", kind="sign", despite_undecided=True)
+    answered.set()
     killer.join()
     server.restart()
     review = me.act(exam, 0, "key-of-the-signature", kind="sign", despite_undecided=True).json()

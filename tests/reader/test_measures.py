@@ -1,8 +1,16 @@
-"""Transit times, positions and scores: worked by hand from the weights, as no published worked example was at hand."""
+"""Transit times, positions and scores.
+
+No publication with a worked example of the Lewis score or of the CECDAI was found. So every cell of the published
+tables is tested, as printed in Collins PD, World J Gastrointest Endosc 2016;8:477-88, tables 1 and 2 (doi
+10.4253/wjge.v8.i14.477), and every combination of cells against the published formulas. One cell differs on purpose:
+that table gives ulcers along a whole tertile 25; see `dice_ce.reader.measures`.
+"""
 
 from __future__ import annotations
 
+import itertools
 from datetime import UTC, datetime
+from typing import Any
 
 import pytest
 from hypothesis import given
@@ -29,6 +37,59 @@ def lewis(*tertiles: Tertile, stenosis: Stenosis = Stenosis()) -> int:  # noqa: 
     """Score one to three tertiles; the others are normal."""
     padded = (*tertiles, NORMAL, NORMAL)
     return lewis_score(Lewis(tertiles=(padded[0], padded[1], padded[2]), stenosis=stenosis))
+
+
+VILLI = {
+    "appearance": {"normal": 0, "oedematous": 1},
+    "extent": {"short": 8, "long": 12, "whole": 20},
+    "descriptor": {"single": 1, "patchy": 14, "diffuse": 17},
+}
+ULCERS = {
+    "number": {"none": 0, "single": 3, "few": 5, "multiple": 10},
+    "extent": {"short": 5, "long": 10, "whole": 15},
+    "size": {"under_quarter": 9, "quarter_to_half": 12, "over_half": 18},
+}
+STENOSIS: dict[str, dict[Any, int]] = {
+    "number": {"none": 0, "single": 14, "multiple": 20},
+    "ulcerated": {True: 24, False: 2},
+    "traversed": {True: 7, False: 10},
+}
+
+
+def combinations(table: dict[str, dict[Any, int]]) -> list[tuple[dict[str, Any], int]]:
+    """Every row of choices, and the product of its weights."""
+    found = []
+    for chosen in itertools.product(*(cells.items() for cells in table.values())):
+        (first, a), (second, b), (third, c) = chosen
+        found.append((dict(zip(table, (first, second, third), strict=True)), a * b * c))
+    return found
+
+
+def test_every_cell_of_the_table_of_the_lewis_score() -> None:
+    for words, product in combinations(VILLI):
+        assert lewis(Tertile(villi=Villi.model_validate(words))) == product, words
+    for words, product in combinations(ULCERS):
+        assert lewis(Tertile(ulcers=Ulcers.model_validate(words))) == product, words
+    for words, product in combinations(STENOSIS):
+        assert lewis(NORMAL, stenosis=Stenosis.model_validate(words)) == product, words
+
+
+@given(*(st.sampled_from(combinations(table)) for table in (VILLI, ULCERS, VILLI, ULCERS, STENOSIS)))
+def test_the_lewis_score_is_the_worst_tertile_plus_the_stenoses(
+    villi: Any, ulcers: Any, others: Any, sores: Any, stenosis: Any
+) -> None:
+    first = Tertile(villi=Villi.model_validate(villi[0]), ulcers=Ulcers.model_validate(ulcers[0]))
+    third = Tertile(villi=Villi.model_validate(others[0]), ulcers=Ulcers.model_validate(sores[0]))
+    score = lewis(first, NORMAL, third, stenosis=Stenosis.model_validate(stenosis[0]))
+    assert score == max(villi[1] + ulcers[1], others[1] + sores[1]) + stenosis[1]
+
+
+@pytest.mark.parametrize("segment", ["proximal", "distal"])
+def test_every_cell_of_the_table_of_the_cecdai(segment: str) -> None:
+    # Gal et al.: A x B + C of each segment, A 0 to 5, B and C 0 to 3, and both added.
+    for a, b, c in itertools.product(range(6), range(4), range(4)):
+        entered = Cecdai.model_validate({segment: {"inflammation": a, "extent": b, "stricture": c}})
+        assert cecdai_score(entered) == a * b + c
 
 
 def test_one_small_ulcer_is_just_enough_for_mild_inflammation() -> None:

@@ -14,7 +14,7 @@ from pathlib import Path
 import pytest
 import sqlalchemy as sa
 
-from dice_ce.errors import StoreError
+from dice_ce.errors import StoreError, UsageError
 from dice_ce.reader import tables as t
 from dice_ce.reader.storage import Storage
 from dice_ce.reader.tables import open_engine
@@ -33,11 +33,13 @@ def cluster() -> Iterator[Path]:
         shutil.chown(folder, **owner)
     try:
         run = {"check": True, "capture_output": True, "cwd": folder, **owner}
-        subprocess.run([programs / "initdb", "-D", folder / "data", "-A", "trust", "-U", "dice", "--no-sync"], **run)  # type: ignore[call-overload]
-        options = f"-k {folder} -c listen_addresses='' -c fsync=off"
+        # The locale of whoever runs this may not be installed here.
+        options = ["-A", "trust", "-U", "dice", "--no-sync", "--no-locale", "-E", "UTF8"]
+        subprocess.run([programs / "initdb", "-D", folder / "data", *options], **run)  # type: ignore[call-overload]
+        served = f"-k {folder} -c listen_addresses='' -c fsync=off"
         log = folder / "log"
         subprocess.run(
-            [programs / "pg_ctl", "-D", folder / "data", "-l", log, "-w", "-t", "120", "-o", options, "start"], **run
+            [programs / "pg_ctl", "-D", folder / "data", "-l", log, "-w", "-t", "120", "-o", served, "start"], **run
         )  # type: ignore[call-overload]
         yield folder
         subprocess.run([programs / "pg_ctl", "-D", folder / "data", "-m", "immediate", "stop"], **run)  # type: ignore[call-overload]
@@ -71,7 +73,14 @@ def test_a_department_reads_on_postgres(database: str, shared_results: Path) -> 
         assert reader.service.storage.time_spent() == {(exam, "anna"): 42}
         assert anna.act(exam, 2, kind="sign", despite_undecided=True).json()["state"] == "signed"
         assert ben.get(f"/api/exams/{exam}/report.pdf").content.startswith(b"%PDF-")
-        for query in ("sort=changed&order=desc", "label=polyp", "search=EXA", "state=signed", "sort=predicted"):
+        for query in (
+            "sort=changed&order=desc",
+            "label=polyp",
+            "search=EXA",
+            "state=signed",
+            "sort=reader",
+            "unassigned=true",
+        ):
             assert anna.get(f"/api/worklist?{query}").json()["total"] == 1
         assert anna.get("/api/worklist?label=parasite").json()["total"] == 0
         for table in (t.events, t.reports):
@@ -104,6 +113,27 @@ def test_two_readers_at_once_lose_no_decision_on_postgres(database: str, shared_
         review = people["anna"].get(f"/api/exams/{exam}/review").json()
         assert review["version"] == 20
         assert sum(one["origin"] == "reader" for one in review["findings"]) == 20
+
+
+def test_two_admins_do_not_step_down_at_once_on_postgres(database: str, shared_results: Path) -> None:
+    with Reader(shared_results, database) as reader:
+        make_accounts(reader.service.storage)
+        accounts, refused = reader.service.accounts, []
+        accounts.change("anna", role="admin")
+
+        def step_down(name: str) -> None:
+            try:
+                accounts.change(name, role="reader")
+            except UsageError:
+                refused.append(name)
+
+        threads = [threading.Thread(target=step_down, args=(name,)) for name in ("anna", "chief")]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join()
+        assert [one.user for one in accounts.all() if one.role == "admin"] == refused
+        assert len(refused) == 1
 
 
 def test_a_killed_server_has_kept_its_word_on_postgres(database: str, shared_results: Path) -> None:

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import socket
+from contextlib import closing
 from pathlib import Path
 
 import pytest
 
 from dice_ce.cli import main
 from dice_ce.reader.library import file_inputs, find_inputs
+from dice_ce.reader.serve import listen, open_service
 from dice_ce.reader.storage import Storage
 from dice_ce.reader.views import ASSUMED_PACE, LEAST_DECISIONS
 from tests.reader.conftest import Reader
@@ -127,3 +129,10 @@ def test_the_pace_is_assumed_until_enough_decisions_were_timed(tmp_path: Path) -
         assert (details["seconds_per_finding"], details["is_pace_measured"]) == (8, True)
         assert details["slider"][-1]["seconds"] == 40
         assert me.get("/api/worklist").json()["rows"][0]["predicted_seconds"] == 24
+
+
+def test_no_answer_waits_for_an_acknowledgement(tmp_path: Path) -> None:
+    """Only of sockets that name their protocol does asyncio switch off the wait of 40 ms between header and body."""
+    service = open_service(tmp_path / "reviews.sqlite")
+    with closing(service), listen(service, "127.0.0.1", 0).socket as opened:
+        assert opened.proto == socket.IPPROTO_TCP

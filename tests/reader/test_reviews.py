@@ -153,7 +153,9 @@ def test_accounts_are_made_listed_and_closed_by_the_command(
     assert run("add", "ben", password="short") == 2
     assert run("add", "b e n", password="correct horse 1") == 2
     assert run("close", "nobody") == 2
+    assert run("close", "anna") == 2, "an admin is always left"
+    assert run("add", "chief", "--role", "admin", password="correct horse 1") == 0
     assert run("close", "anna") == 0
     capsys.readouterr()
     assert run("list") == 0
-    assert capsys.readouterr().out == "anna  admin  closed\n"
+    assert capsys.readouterr().out == "anna  admin  closed\nchief  admin\n"

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import json
 from pathlib import Path
 
 import av
@@ -206,3 +207,17 @@ def wait_for_colours(me: Guest, exam: str) -> dict[str, list[str]]:
             assert timeline["colour_state"] == "ready"
             return timeline
     pytest.fail("the colours never came")
+
+
+def test_what_is_still_being_read_is_shown_and_cannot_be_signed(tmp_path: Path) -> None:
+    results = write_result(tmp_path / "results")
+    summary = results / "exam" / "summary.json"
+    facts = json.loads(summary.read_text())
+    facts["exam"]["read"] = 0.5
+    summary.write_text(json.dumps(facts))
+    with Reader(results, tmp_path / "reviews.sqlite") as reader:
+        me = reader.browser()
+        refused = me.act(me.exam(), 0, kind="sign", despite_undecided=True)
+        assert refused.status_code == 409
+        assert refused.json()["error"]["code"] == "unfinished"
+        assert "only 50 % of the exam has been read" in refused.json()["error"]["message"]

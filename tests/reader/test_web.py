@@ -24,6 +24,8 @@ MODELS = {
     "Row": contract.WorklistRow,
     "Worklist": contract.Worklist,
     "EvidenceFrame": contract.EvidenceFrame,
+    "Mark": contract.Mark,
+    "Evidence": contract.Evidence,
     "Context": contract.Context,
     "Finding": contract.FindingView,
     "Landmark": contract.LandmarkView,
@@ -35,6 +37,8 @@ MODELS = {
     "Details": contract.ExamDetails,
     "TimelineFacts": contract.Timeline,
     "EventLine": contract.EventView,
+    "User": contract.UserView,
+    "Export": contract.Export,
 }
 """Types that the front end writes down, and what the server sends."""
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import secrets
 from collections.abc import Sequence
 from typing import Any
 
@@ -22,11 +23,13 @@ class RayEngine:
     name = "ray"
 
     def __init__(self, address: str | None, workers: int | None, *, retries: int = 3, threads: int = 1) -> None:
-        os.environ["RAY_USAGE_STATS_ENABLED"] = "0"  # before the import: nothing is reported to anybody
+        # Before the import: nothing is reported to anybody, and an exam that fills the memory is not tried for ever.
+        os.environ |= {"RAY_USAGE_STATS_ENABLED": "0", "RAY_task_oom_retries": str(retries)}
         self._ray: Any = require("ray", extra="ray", purpose="running on a cluster")
         self._retries = retries
         options: dict[str, Any] = {"log_to_driver": False, "configure_logging": False}
         if address is None:
+            os.environ.setdefault("RAY_AUTH_TOKEN", secrets.token_hex(32))  # Ray would write one into the user's home
             options |= {"num_cpus": workers, "include_dashboard": False, "object_store_memory": OBJECT_STORE}
         try:
             self._ray.init(address=address or "local", **options)

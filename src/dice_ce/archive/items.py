@@ -11,7 +11,7 @@ from pathlib import Path, PurePosixPath
 from typing import Any, Literal
 
 from dice_ce import __version__
-from dice_ce.exam.clock import ClockOptions
+from dice_ce.exam.clock import BURNED_IN, ClockOptions
 from dice_ce.exam.open import Crop, Exam
 from dice_ce.features.gate import GateConfig
 from dice_ce.files import printable
@@ -102,7 +102,8 @@ def _settings_digest(recipe: Recipe, clock: ClockOptions) -> str:
 
 
 def _clock_words(clock: ClockOptions) -> list[str]:
-    words = ["--clock", clock.sidecar.name] if clock.sidecar else []
+    source = BURNED_IN if clock.burned_in else clock.sidecar.name if clock.sidecar else None
+    words = ["--clock", source] if source else []
     for option, value in (
         ("--exam-fps", clock.exam_fps),
         ("--exam-duration", clock.exam_duration),

@@ -160,24 +160,28 @@ class Manifest:
         `gone` are places where an exam no longer is.
         """
         findings = findings or {}
+        with self._change() as connection:
+            connection.executemany("delete from exams where place = ?", [(place,) for place in gone])
+            connection.executemany(
+                f"insert or replace into exams ({', '.join(COLUMNS)}) values ({_marks(COLUMNS)})",
+                ([getattr(row, name) for name in COLUMNS] for row in rows),
+            )
+            connection.executemany("delete from findings where content_digest = ?", [(digest,) for digest in findings])
+            connection.executemany(
+                f"insert into findings values (?, {_marks(FINDING_COLUMNS)})",
+                (
+                    [digest, *(getattr(one, name) for name in FINDING_COLUMNS)]
+                    for digest, found in findings.items()
+                    for one in found
+                ),
+            )
+
+    @contextlib.contextmanager
+    def _change(self) -> Iterator[sqlite3.Connection]:
+        """Change something: all of it, or nothing."""
         try:
             with self._connection as connection:
-                connection.executemany("delete from exams where place = ?", [(place,) for place in gone])
-                connection.executemany(
-                    f"insert or replace into exams ({', '.join(COLUMNS)}) values ({_marks(COLUMNS)})",
-                    ([getattr(row, name) for name in COLUMNS] for row in rows),
-                )
-                connection.executemany(
-                    "delete from findings where content_digest = ?", [(digest,) for digest in findings]
-                )
-                connection.executemany(
-                    f"insert into findings values (?, {_marks(FINDING_COLUMNS)})",
-                    (
-                        [digest, *(getattr(one, name) for name in FINDING_COLUMNS)]
-                        for digest, found in findings.items()
-                        for one in found
-                    ),
-                )
+                yield connection
         except sqlite3.DatabaseError as error:
             raise StoreError(
                 f"{self._path}: cannot be written ({error}); check the disk and the permissions"
@@ -195,8 +199,8 @@ class Manifest:
 
     def begin_run(self, started: float, engine: str, workers: int, wanted: int) -> int:
         """Note that a run has begun; return its number."""
-        with self._connection:
-            cursor = self._connection.execute(
+        with self._change() as connection:
+            cursor = connection.execute(
                 "insert into runs (started, engine, workers, wanted) values (?, ?, ?, ?)",
                 (started, engine, workers, wanted),
             )
@@ -204,8 +208,8 @@ class Manifest:
 
     def end_run(self, number: int, ended: float) -> None:
         """Note that a run has ended."""
-        with self._connection:
-            self._connection.execute("update runs set ended = ? where number = ?", (ended, number))
+        with self._change() as connection:
+            connection.execute("update runs set ended = ? where number = ?", (ended, number))
 
     def last_run(self) -> RunFacts | None:
         """Return the latest run."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import heapq
 import itertools
 import shutil
@@ -87,10 +88,12 @@ class Run:
 
     def go(self, items: Sequence[Item]) -> Ended:
         """Work until every exam has ended; Ctrl-C leaves what is finished."""
-        wanted = self._plan(items)
+        wanted = self._patiently(lambda: self._plan(items))
         self._remove_drafts()
-        number = self._manifest.begin_run(self._clock(), self._engine.name, self._engine.capacity, len(wanted))
-        self._progress(len(items) - len(wanted), len(items))
+        facts = (self._clock(), self._engine.name, self._engine.capacity, len(wanted))
+        number = self._patiently(lambda: self._manifest.begin_run(*facts))
+        known = len(items) - len(wanted)
+        self._progress(known, len(items))
         try:
             self._patiently(self._write_tables)
             self._queue.extend(wanted)
@@ -103,17 +106,23 @@ class Run:
                 ]
                 if ended:
                     self._record(ended)
-                    self._progress(len(items) - len(wanted) + self._ended.total(), len(items))
+                    self._progress(known + self._ended.total(), len(items))
                 if self._tables.is_due():
                     self._patiently(self._write_tables)
-        finally:
-            self._engine.close()
-            self._remove_drafts()
-            self._patiently(self._write_tables)
-            self._manifest.end_run(number, self._clock())
-        return Ended(
-            len(items), len(items) - len(wanted), self._ended["done"], tuple(self._failed), self._ended["skipped"]
-        )
+        except BaseException:
+            self._patience = 0.0  # nobody who interrupts a run wants to wait for storage that is away
+            with contextlib.suppress(StoreError):
+                self._wind_up(number)
+            raise
+        self._wind_up(number)
+        return Ended(len(items), known, self._ended["done"], tuple(self._failed), self._ended["skipped"])
+
+    def _wind_up(self, number: int) -> None:
+        """End what still runs, and leave the archive as it is now."""
+        self._engine.close()
+        self._remove_drafts()
+        self._patiently(self._write_tables)
+        self._patiently(lambda: self._manifest.end_run(number, self._clock()))
 
     # --- planning --------------------------------------------------------------------------------------------------
 

@@ -113,7 +113,12 @@ def write_frames(folder: Path, exam: Exam, screened: Screened) -> None:
             "score": arrow.array(screened.score.round(6)),
         }
     )
-    _publish(folder / FRAMES / f"{exam.digest[:32]}.parquet", table)
+    _publish(frames_path(folder, exam), table)
+
+
+def frames_path(folder: Path, exam: Exam) -> Path:
+    """Where the scores of an exam are."""
+    return folder / FRAMES / f"{exam.digest[:32]}.parquet"
 
 
 def _publish(path: Path, table: pyarrow.Table) -> None:

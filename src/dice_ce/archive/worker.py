@@ -23,7 +23,7 @@ import msgspec
 from dice_ce.archive.items import FindingRow, Outcome, Partly, Places, Result, Split, Task, Trouble
 from dice_ce.archive.manifest import archive_id
 from dice_ce.archive.remote import staged
-from dice_ce.archive.tables import write_frames
+from dice_ce.archive.tables import frames_path, write_frames
 from dice_ce.errors import DiceError, ExamError, InputError, StoreError, error_line, one_line
 from dice_ce.exam.open import Exam, open_exam, sidecar_beside
 from dice_ce.features.extraction import SEGMENT_LENGTH, extract, extract_segments, plan_segments
@@ -118,7 +118,7 @@ def _bundle(spec: str | None, digest: str) -> Bundle:
 
 def _perform(task: Task, step: Callable[[], None], began: float) -> Result:
     bundle = _bundle(task.recipe.bundle, task.recipe.bundle_digest)
-    with _local_copy(task, step) as path, _opened(task, path) as exam:
+    with _local_copy(task, step) as path, _opened(task, path, step) as exam:
         step()
         if task.kind == "segments":
             extract_segments(
@@ -155,13 +155,13 @@ def _local_copy(task: Task, step: Callable[[], None]) -> Iterator[Path]:
         yield Path(task.item.place)
 
 
-def _opened(task: Task, path: Path) -> Exam:
+def _opened(task: Task, path: Path, step: Callable[[], None]) -> Exam:
     """Open the exam, or take what another worker has found out about it."""
     if task.opened is not None:
         source = dataclasses.replace(task.opened.source, path=path)  # type: ignore[type-var]
         return dataclasses.replace(task.opened, source=source)
     clock, recipe = task.recipe.clock_of(task.item), task.recipe
-    exam = open_exam(path, clock=clock, crop=recipe.crop, mask=recipe.mask)
+    exam = open_exam(path, clock=clock, crop=recipe.crop, mask=recipe.mask, progress=lambda done, total: step())
     return dataclasses.replace(exam, id=task.item.name) if task.item.is_named else exam
 
 
@@ -192,11 +192,20 @@ def _finish(task: Task, exam: Exam, bundle: Bundle, receipt: Path, step: Callabl
     first = publish_receipt(receipt, outcome)
     if first.target != outcome.target:  # the same content lies at two places, and the other one was faster
         shutil.rmtree(target, ignore_errors=True)
+    _check_written(task.places, exam, first, receipt)
     if not task.limits.keep_features:
         store = FeatureStore.of(exam, bundle.encoder, recipe.gate, segment_length=SEGMENT_LENGTH)
         shutil.rmtree(store.folder, ignore_errors=True)
         store.folder.with_suffix(".lock").unlink(missing_ok=True)
     return first
+
+
+def _check_written(places: Places, exam: Exam, outcome: Outcome, receipt: Path) -> None:
+    """Notice what was written while the share was away for a moment, and lies in the folder under it."""
+    check_archive(places)
+    summary = places.archive / "results" / outcome.target / "summary.json"
+    if not all(path.is_file() for path in (receipt, summary, frames_path(places.archive, exam))):
+        raise StoreError(f"{places.archive}: was away while {outcome.exam_id} was written; is its share mounted?")
 
 
 def _outcome(task: Task, exam: Exam, features: Features, summary: Summary, seconds: float) -> Outcome:

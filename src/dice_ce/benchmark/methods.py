@@ -17,8 +17,10 @@ from dice_ce.benchmark.baselines.pool import BUDGET, Pool
 from dice_ce.benchmark.baselines.simple import RandomSettings, choose_random, choose_top, choose_uniform
 from dice_ce.benchmark.baselines.vilamp import VilampSettings, choose_vilamp
 from dice_ce.benchmark.match import Selection, Selections, milliseconds
+from dice_ce.benchmark.spliced import screen_spliced
 from dice_ce.benchmark.truth import read_truth_labels, truth_beside
 from dice_ce.datasets.folder import ExamRow
+from dice_ce.datasets.spliced import is_spliced
 from dice_ce.errors import InputError
 from dice_ce.features.extraction import extract
 from dice_ce.features.gate import GateConfig
@@ -74,6 +76,8 @@ def prepare(
     progress: Progress | None = None,
 ) -> ReadyExam:
     """Do everything expensive for one exam, as `summarize` does it; features in the cache are not computed again."""
+    if is_spliced(row.video):
+        return _prepare_spliced(row, bundle, progress)
     with row.open() as exam:
         if not exam.clock.is_exam_time:
             raise InputError(f"exam '{row.exam_id}': only playback time is known; fill the clock columns in exams.csv")
@@ -91,6 +95,18 @@ def prepare(
     truth = truth_beside(row)
     labels = read_truth_labels(truth, screened.frames.index, bundle.taxonomy) if truth else None
     remembered = RememberedDiagnoser(look, frame_count, len(bundle.taxonomy))
+    return ReadyExam(row.exam_id, seconds, screened, remembered, bundle.taxonomy, bundle.ranker, labels)
+
+
+def _prepare_spliced(row: ExamRow, bundle: Bundle, progress: Progress | None) -> ReadyExam:
+    """Do the same for an exam that is a list of images: there is no video that a network could look at again."""
+    if not bundle.looks_at_features:
+        raise InputError(
+            f"exam '{row.exam_id}': is spliced, so it has no video; use a bundle whose diagnoser is a head"
+        )
+    screened, labels = screen_spliced(row, bundle, progress)
+    seconds = float(screened.seconds[-1] - screened.seconds[0])
+    remembered = RememberedDiagnoser(lambda frames: bundle.diagnoser(None, frames), len(screened), len(bundle.taxonomy))
     return ReadyExam(row.exam_id, seconds, screened, remembered, bundle.taxonomy, bundle.ranker, labels)
 
 
@@ -136,8 +152,7 @@ class Method:
     @property
     def space(self) -> dict[str, tuple[Value, ...]]:
         """What tuning may try."""
-        found = {name: values for group in self.groups for name, values in search_space(group).items()}
-        return {name: values for name, values in found.items() if name not in self.fixed}
+        return {name: values for group in self.groups for name, values in search_space(group, self.fixed).items()}
 
     def run(self, exam: ReadyExam, values: Values, budget: int | None = None) -> Selections:
         """Choose frames with some settings; the others have their defaults. A budget is how many, at most."""

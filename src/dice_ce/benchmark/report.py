@@ -24,10 +24,12 @@ from dice_ce.benchmark.tables import (
     main_table,
     oracle_table,
     prior_table,
+    promise_table,
     raw_table,
     tests_table,
 )
 from dice_ce.benchmark.truth import read_truth_spans, truth_beside
+from dice_ce.datasets.spliced import is_spliced
 from dice_ce.datasets.statistics import draw_statistics
 from dice_ce.files import write_atomically
 from dice_ce.table import Table
@@ -58,6 +60,7 @@ def write_report(results: Results, out: Path, *, command: str) -> Path:
         tables["oracles"] = oracle_table(results)
     for key in ("ldr", "sensitivity"):
         tables[f"curves-{key}"] = curves_table(results, key)
+    tables["promise"] = promise_table(results)
     tables["consistency"] = consistency_table(results)
     if results.comparison:
         rows = [outcome.row for outcome in results.outcomes]
@@ -92,9 +95,11 @@ def _draw(results: Results, out: Path) -> dict[str, str]:
         row = next(row for row in results.dataset.exams if row.exam_id == exam_id)
         truth = truth_beside(row)
         draw_timeline(results, exam_id, read_truth_spans(truth) if truth else None, out / "timeline.png")
-        with row.open() as exam:
-            draw_case_study(results, exam_id, exam, out / "case-study.png")
-        plots |= {"timeline.png": f"One patient: {exam_id}", "case-study.png": f"Case study: {exam_id}"}
+        plots["timeline.png"] = f"One patient: {exam_id}"
+        if not is_spliced(row.video):
+            with row.open() as exam:
+                draw_case_study(results, exam_id, exam, out / "case-study.png")
+            plots["case-study.png"] = f"Case study: {exam_id}"
     return plots
 
 

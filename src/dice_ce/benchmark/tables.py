@@ -7,6 +7,7 @@ from collections.abc import Mapping, Sequence
 
 from dice_ce.benchmark.comparison import Comparison, PairedTest
 from dice_ce.benchmark.metrics import RATIOS
+from dice_ce.benchmark.promise import at_least, complete_patients, conformal_length, kept_promises, needed_lengths
 from dice_ce.benchmark.run import BUDGETS, Group, Outcome, Results
 from dice_ce.benchmark.significance import Estimate
 from dice_ce.features.encoder import count_weights
@@ -52,6 +53,26 @@ def curves_table(results: Results, key: str) -> Table:
         if outcome.row.key in results.curves
     ]
     return Table.of(("Items shown, at most", *map(str, BUDGETS)), rows, f"{COLUMNS[key]} against items shown")
+
+
+def promise_table(results: Results) -> Table:
+    """How often a list of so many items had a frame of every finding of a patient, and what follows for a new one."""
+    rows = []
+    for outcome in results.of("ours", "fixed budget"):
+        curve = results.curves.get(outcome.row.key, {})
+        if not curve:
+            continue
+        cells = []
+        for one in curve.values():
+            complete = list(complete_patients(one).values())
+            bound = at_least(sum(complete), len(complete)) if complete else 0.0
+            cells.append(f"{sum(complete)} of {len(complete)} (≥ {100 * bound:.0f} %)")
+        needs = needed_lengths(curve)
+        length, (kept, tried) = conformal_length(list(needs.values())), kept_promises(needs)
+        told = f"{length:.0f}" if math.isfinite(length) else f"more than {max(curve)}"
+        rows.append((outcome.row.name, *cells, told, f"{kept} of {tried}" if tried else "–"))
+    header = ("Items shown, at most", *map(str, BUDGETS), "Enough with 90 % confidence", "Kept, each patient left out")
+    return Table.of(header, rows, "Patients whose list has a frame of every finding (new patient, 90 % confidence)")
 
 
 def _figures_table(title: str, outcomes: Sequence[Outcome], results: Results) -> Table:

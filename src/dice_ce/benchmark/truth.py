@@ -9,6 +9,7 @@ import numpy as np
 
 from dice_ce.csvfile import read_table
 from dice_ce.datasets.folder import ExamRow
+from dice_ce.datasets.spliced import is_spliced
 from dice_ce.errors import InputError
 from dice_ce.exam.clock import parse_time, read_sidecar
 from dice_ce.taxonomy import Taxonomy
@@ -26,7 +27,9 @@ class Span(NamedTuple):
 
 
 def truth_beside(row: ExamRow) -> Path | None:
-    """Find the truth of an exam, if there is one."""
+    """Find the truth of an exam, if there is one; the list of a spliced exam says it itself."""
+    if is_spliced(row.video):
+        return row.video
     path = row.video.with_name(f"{row.video.stem}.truth.csv")
     return path if path.is_file() else None
 

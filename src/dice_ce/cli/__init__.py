@@ -28,7 +28,7 @@ from dice_ce.cli import (
     scoring,
 )
 from dice_ce.cli.checks import check_before_work
-from dice_ce.errors import DiceError, error_line
+from dice_ce.errors import DiceError, error_line, one_line
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -57,6 +57,10 @@ def run(arguments: Sequence[str] | None = None) -> int:
     except DiceError as error:
         print(f"dice-ce: error: {error_line(error)}", file=sys.stderr)
         return error.exit_code
+    except MemoryError as error:  # numpy says how much it wanted
+        what = f" ({one_line(str(error))})" if str(error) else ""
+        print(f"dice-ce: error: not enough memory{what}; ask for less, or free some", file=sys.stderr)
+        return 1
     except KeyboardInterrupt:
         print("dice-ce: interrupted; finished work is kept, the same command goes on from there", file=sys.stderr)
         return 130

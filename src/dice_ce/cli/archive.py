@@ -3,7 +3,11 @@
 from __future__ import annotations
 
 import argparse
+import contextlib
+import signal
 import sys
+from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -15,6 +19,7 @@ from dice_ce.cli.shared import (
     add_setting_options,
     amount,
     chosen_settings,
+    clock_options,
     command,
     emit,
     positive,
@@ -27,7 +32,7 @@ if TYPE_CHECKING:
     from dice_ce.archive.items import Limits, Recipe
     from dice_ce.archive.run import Ended
 
-TABLES = Extra(("pyarrow", "fsspec"), "archive", "archives")
+TABLES = Extra(("pyarrow", "fsspec"), "archive", "working on archives")
 QUERIES = Extra(("duckdb",), "archive", "asking an archive in SQL")
 DRAWING = Extra(("matplotlib",), "archive", "drawing an archive")
 CLUSTER = Extra(("ray",), "ray", "running on a cluster")
@@ -122,12 +127,26 @@ def run_run(options: argparse.Namespace) -> int:
         try:
             limits = _limits(options)
             engine = _engine(options, limits)
-            with ProgressBar(options.out.name, unit="exams") as bar:
+            with _stopped_by_sigterm(), ProgressBar(options.out.name, unit="exams") as bar:
                 run = Run(manifest, engine, recipe, places, limits, patience=options.patience, progress=bar, note=_note)
                 ended = run.go(items)
         finally:
             manifest.close()
     return _say(options, ended)
+
+
+@contextlib.contextmanager
+def _stopped_by_sigterm() -> Iterator[None]:
+    """Stop as for Ctrl-C by the signal that Slurm, Kubernetes and `ray job stop` send."""
+
+    def stop(*_: object) -> None:
+        raise KeyboardInterrupt
+
+    before = signal.signal(signal.SIGTERM, stop)
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGTERM, before)
 
 
 def _note(text: str) -> None:
@@ -136,14 +155,13 @@ def _note(text: str) -> None:
 
 def _recipe(options: argparse.Namespace) -> Recipe:
     from dice_ce.archive.items import Recipe
-    from dice_ce.exam.clock import ClockOptions
     from dice_ce.exam.open import Crop
     from dice_ce.features.gate import GateConfig
     from dice_ce.method.bundle import load_bundle, shipped_bundles
     from dice_ce.settings import values_of
 
     bundle = load_bundle(options.bundle)
-    settings = chosen_settings(options, bundle)
+    settings, clock = chosen_settings(options, bundle), clock_options(options)
     ordinary = values_of(bundle.settings(options.profile))
     spec = options.bundle
     if spec is not None and spec not in shipped_bundles():
@@ -155,13 +173,7 @@ def _recipe(options: argparse.Namespace) -> Recipe:
         chosen=tuple((name, value) for name, value in values_of(settings).items() if value != ordinary[name]),
         profile=options.profile,
         gate=None if options.no_gate else GateConfig(),
-        clock=ClockOptions(
-            sidecar=options.clock.absolute() if options.clock else None,
-            exam_fps=options.exam_fps,
-            exam_duration=options.exam_duration,
-            exam_start=options.exam_start,
-            container_is_exam_time=options.container_clock,
-        ),
+        clock=replace(clock, sidecar=clock.sidecar.absolute() if clock.sidecar else None),
         crop=Crop.parse(options.crop) if options.crop else None,
         mask=not options.no_mask,
     )

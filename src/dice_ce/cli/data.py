@@ -1,4 +1,4 @@
-"""Commands about data: data check, split, import, compare, recordings, compose."""
+"""Commands about data: data check, split, import, compare, recordings, splice, compose."""
 
 from __future__ import annotations
 
@@ -16,7 +16,9 @@ from dice_ce.errors import UsageError
 def add_commands(commands: Any) -> None:
     """Describe the commands of this module."""
     data = commands.add_parser(
-        "data", help="datasets: check, split, import, compare, recordings, compose", description="Work on datasets."
+        "data",
+        help="datasets: check, split, import, compare, recordings, splice, compose",
+        description="Work on datasets.",
     )
     parts = data.add_subparsers(title="commands", metavar="COMMAND", required=True)
 
@@ -47,6 +49,16 @@ def add_commands(commands: Any) -> None:
     recordings = command(parts, "recordings", run_recordings, "put the labelled frames of real videos back in order")
     recordings.add_argument("--frames", type=Path, required=True, metavar="DATA", help="folder with labelled frames")
     writes(recordings, "--out", a_folder("exams.csv"), required=True, metavar="DIR", help="dataset to write")
+
+    splice = command(
+        parts, "splice", run_splice, "splice exams like real ones from real frames, without drawing videos"
+    )
+    splice.add_argument("--frames", type=Path, required=True, metavar="DATA", help="folder with labelled frames")
+    splice.add_argument("--timelines", type=Path, required=True, metavar="JSON", help="Galar's events.json")
+    writes(splice, "--out", a_folder("exams.csv"), required=True, metavar="DIR", help="dataset to write")
+    splice.add_argument("--exams", type=positive_int, default=15, help="how many, dealt to the folds (default: 15)")
+    splice.add_argument("--frames-per-exam", type=positive_int, default=30_000, help="default: 30000, as in VideoCAP")
+    splice.add_argument("--seed", type=int, default=0)
 
     compose = command(parts, "compose", run_compose, "compose whole exams from real frames on real timelines")
     compose.add_argument("--frames", type=Path, required=True, metavar="DATA", help="folder with labelled frames")
@@ -143,6 +155,30 @@ def run_recordings(options: argparse.Namespace) -> int:
     ]
     text = f"{recordings_text(made)}\n{options.out}, and with every run a finding {options.out / RUNS}"
     emit(options, {"disclaimer": DISCLAIMER, "out": str(options.out), "recordings": facts}, text)
+    return 0
+
+
+def run_splice(options: argparse.Namespace) -> int:
+    """Splice exams for held-out folds."""
+    from dice_ce.lab.compose.splice import splice_exams, splices_text
+    from dice_ce.progress import ProgressBar
+
+    with ProgressBar("splicing", unit="exams") as bar:
+        made = splice_exams(
+            options.frames,
+            options.timelines,
+            options.out,
+            exams=options.exams,
+            frames_per_exam=options.frames_per_exam,
+            seed=options.seed,
+            progress=bar,
+        )
+    facts = [
+        {"exam_id": one.exam_id, "patient_id": one.case, "events": one.events, "findings": len(one.findings)}
+        for one in made
+    ]
+    text = f"{splices_text(made)}\n{options.out}"
+    emit(options, {"disclaimer": DISCLAIMER, "out": str(options.out), "exams": facts}, text)
     return 0
 
 

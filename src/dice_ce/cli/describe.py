@@ -28,6 +28,8 @@ from dice_ce.files import cache_root
 from dice_ce.method.bundle import DEFAULT_BUNDLE, bundle_facts, load_bundle, shipped_bundles, try_bundle
 from dice_ce.method.summary import Summary
 from dice_ce.outputs.lettering import write_text
+from dice_ce.outputs.report.overview import troubles
+from dice_ce.outputs.report.words import plural
 
 PROPOSAL_LOOKS = 3
 """Whole frames in which `inspect` looks for a running time."""
@@ -84,7 +86,7 @@ def exam_text(exam: Exam, shown: str | None = None) -> str:
     if exam.field.kind != "full":
         field = f"{exam.field.kind}, {100 * facts['field']['share']:.0f} % of the image; the rest is blacked"
     lines = {
-        "frames": f"{len(exam):,} of {exam.width}x{exam.height} pixels, {facts['keyframes']:,} keyframes",
+        "frames": f"{len(exam):,} of {exam.width}x{exam.height} pixels, {plural(facts['keyframes'], 'keyframe')}",
         "playback": f"{hms(facts['playback_seconds'])} long",
         "exam clock": f"{clock.show(0)} to {clock.show(last)}, from {clock.source}: {clock.detail}",
         "field of view": field,
@@ -159,11 +161,11 @@ def summary_table(summary: Summary) -> str:
     for number, item in enumerate(summary.items, start=1):
         lines.append(
             f"  {number:>3}  {hms(item.keyframe.seconds)}{clock}  {item.label:<32} {100 * item.confidence:3.0f} %  "
-            f"{len(item.support):>4} frames, keyframe {item.keyframe.frame}"
+            f"{plural(len(item.support), 'frame'):>11}, keyframe {item.keyframe.frame}"
             + (f" ({item.keyframe.file})" if item.keyframe.file else "")
             + f"; {summary.reliability_of(item.label).grade}"
         )
-    return "\n".join([*lines, *(f"  warning: {warning}" for warning in summary.exam.warnings)])
+    return "\n".join([*lines, *(f"  warning: {trouble}" for trouble in troubles(summary.exam))])
 
 
 def doctor_facts() -> dict[str, Any]:

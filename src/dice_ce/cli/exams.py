@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import argparse
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from fractions import Fraction
 from pathlib import Path
 from typing import Any
@@ -12,6 +12,7 @@ from dice_ce.cli.checks import a_file_with_neighbours, a_folder, an_image, write
 from dice_ce.cli.hospital import kinds
 from dice_ce.cli.shared import (
     add_bundle_options,
+    add_device_option,
     add_exam_options,
     add_setting_options,
     chosen_settings,
@@ -53,10 +54,14 @@ def add_commands(commands: Any, *, with_settings: bool = True) -> None:
         action="store_true",
         help="write patient and study of DICOM exams into what --also makes (default: nowhere)",
     )
+    summary.add_argument(
+        "--follow", action="store_true", help="also write summary and report, marked as unfinished, while reading on"
+    )
     summary.add_argument("--force", action="store_true", help="replace what is there, even the results of another exam")
     add_exam_options(summary)
     model = summary.add_argument_group("model")
     add_bundle_options(model)
+    add_device_option(model)
     model.add_argument("--no-gate", action="store_true", help="encode every frame, also near-identical ones")
     if with_settings:
         add_setting_options(summary)
@@ -75,6 +80,7 @@ def add_commands(commands: Any, *, with_settings: bool = True) -> None:
     encoder.add_argument(
         "--encoder", help="another encoder: name, .onnx file, model folder or hub id (see: encoder list)"
     )
+    add_device_option(extract)
     extract.add_argument("--no-gate", action="store_true", help="encode every frame, also near-identical ones")
     extract.add_argument("--workers", type=positive_int, help="threads to use (default: all cores)")
 
@@ -108,10 +114,12 @@ def run_summarize(options: argparse.Namespace) -> int:
     from dice_ce.cli.describe import summary_table
     from dice_ce.exam.dicom.identity import Identity, read_identity
     from dice_ce.exam.readers import is_dicom_input
+    from dice_ce.features.encoder import on_device
     from dice_ce.features.gate import GateConfig
     from dice_ce.method.bundle import load_bundle
     from dice_ce.method.pipeline import summarize
-    from dice_ce.outputs import OUTPUTS, check_installed, write_outputs
+    from dice_ce.method.summary import Summary
+    from dice_ce.outputs import OUTPUTS, check_installed, write_outputs, write_unfinished
     from dice_ce.outputs.places import check_places
     from dice_ce.progress import ProgressBar
 
@@ -121,6 +129,7 @@ def run_summarize(options: argparse.Namespace) -> int:
     expand_folders(options)
     check_places(options.exams, options.out, force=options.force)
     bundle = load_bundle(options.bundle)
+    bundle = replace(bundle, encoder=on_device(bundle.encoder, options.device))
     settings = chosen_settings(options, bundle)
 
     def identity_of(path: Path) -> Identity | None:
@@ -135,6 +144,10 @@ def run_summarize(options: argparse.Namespace) -> int:
     def work(path: Path) -> dict[str, Any]:
         identity = identity_of(path)
         with open_input(path, options) as exam, ProgressBar(exam.id) as bar:
+
+            def write_so_far(summary: Summary) -> None:
+                write_unfinished(summary, exam, options.out, force=options.force)
+
             summary = summarize(
                 exam,
                 bundle=bundle,
@@ -143,6 +156,7 @@ def run_summarize(options: argparse.Namespace) -> int:
                 gate=None if options.no_gate else GateConfig(),
                 progress=bar,
                 command=command_line(options),
+                follow=write_so_far if options.follow else None,
             )
             folder = write_outputs(
                 summary, exam, options.out, also=options.also, identity=identity, force=options.force
@@ -160,7 +174,7 @@ def run_summarize(options: argparse.Namespace) -> int:
 def run_extract(options: argparse.Namespace) -> int:
     """Compute features; one exam that fails does not stop the others."""
     from dice_ce.cli.describe import extraction_facts, extraction_text
-    from dice_ce.features.encoder import load_encoder
+    from dice_ce.features.encoder import load_encoder, on_device
     from dice_ce.features.extraction import extract
     from dice_ce.features.gate import GateConfig
     from dice_ce.method.bundle import load_bundle
@@ -168,6 +182,7 @@ def run_extract(options: argparse.Namespace) -> int:
 
     expand_folders(options)
     encoder = load_encoder(options.encoder) if options.encoder else load_bundle(options.bundle).encoder
+    encoder = on_device(encoder, options.device)
     gate = None if options.no_gate else GateConfig()
 
     def work(path: Path) -> dict[str, Any]:

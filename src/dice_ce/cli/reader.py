@@ -33,7 +33,7 @@ def add_commands(commands: Any) -> None:
     )
     read.add_argument("--port", type=whole, help="port to listen on (default: 8765, or the next free one)")
     read.add_argument("--public-url", metavar="URL", help="address that people use, behind a reverse proxy with TLS")
-    read.add_argument("--bundle", help="the bundle that made the results, if it is not the shipped one")
+    read.add_argument("--bundle", help="the bundle that made the results, to mark evidence in any frame")
     read.add_argument("--no-browser", action="store_true", help="only print the address")
     needs(read, READING)
 
@@ -137,21 +137,21 @@ def run_add_account(options: argparse.Namespace) -> int:
 
 def run_set_password(options: argparse.Namespace) -> int:
     """Change a password."""
-    open_accounts(options).set_password(options.user, ask_password(options.user))
+    open_accounts(options).change(options.user, password=ask_password(options.user))
     emit(options, {"user": options.user}, f"{options.user}: the password is changed; open sessions have ended")
     return 0
 
 
 def run_close_account(options: argparse.Namespace) -> int:
     """Close an account."""
-    open_accounts(options).set_active(options.user, False)
+    open_accounts(options).change(options.user, is_active=False)
     emit(options, {"user": options.user, "is_active": False}, f"{options.user}: closed")
     return 0
 
 
 def run_reopen_account(options: argparse.Namespace) -> int:
     """Open a closed account again."""
-    open_accounts(options).set_active(options.user, True)
+    open_accounts(options).change(options.user, is_active=True)
     emit(options, {"user": options.user, "is_active": True}, f"{options.user}: open")
     return 0
 

@@ -20,6 +20,7 @@ from dice_ce.exam.dicom.detect import UID
 from dice_ce.files import printable
 
 if TYPE_CHECKING:
+    from dice_ce.exam.clock import ClockOptions
     from dice_ce.exam.open import Exam
     from dice_ce.method.bundle import Bundle
     from dice_ce.method.settings import Settings
@@ -67,6 +68,15 @@ def add_exam_options(parser: argparse.ArgumentParser) -> None:
 def add_bundle_options(parser: Any) -> None:
     parser.add_argument("--bundle", help="name of a shipped bundle, or a folder or zip (default: the shipped one)")
     parser.add_argument("--profile", default="default", help="named settings of the bundle (see: bundle show)")
+
+
+def add_device_option(parser: Any) -> None:
+    parser.add_argument(
+        "--device",
+        choices=("cpu", "cuda", "tensorrt", "auto"),
+        default="cpu",
+        help="where the encoder computes (default: cpu); others need onnxruntime-gpu",
+    )
 
 
 def add_folds_option(parser: Any) -> None:
@@ -194,12 +204,12 @@ def expand_folders(options: argparse.Namespace) -> None:
     options.exams = exams
 
 
-def open_input(path: Path, options: argparse.Namespace) -> Exam:
+def clock_options(options: argparse.Namespace) -> ClockOptions:
+    """Gather what the options say about time."""
     from dice_ce.exam.clock import ClockOptions
-    from dice_ce.exam.open import Crop, open_exam
 
     is_burned_in = options.clock == BURNED_IN
-    clock = ClockOptions(
+    return ClockOptions(
         sidecar=None if is_burned_in else options.clock,
         burned_in=is_burned_in,
         exam_fps=options.exam_fps,
@@ -207,8 +217,14 @@ def open_input(path: Path, options: argparse.Namespace) -> Exam:
         exam_start=options.exam_start,
         container_is_exam_time=options.container_clock,
     )
+
+
+def open_input(path: Path, options: argparse.Namespace) -> Exam:
+    from dice_ce.exam.open import Crop, open_exam
+
+    clock = clock_options(options)
     crop = Crop.parse(options.crop) if options.crop else None
-    if not is_burned_in:
+    if not clock.burned_in:
         return open_exam(path, clock=clock, crop=crop, mask=not options.no_mask)
     with progress_bars() as start:
         bar = start(f"{printable(path.name)}: burned-in time")
@@ -216,8 +232,9 @@ def open_input(path: Path, options: argparse.Namespace) -> Exam:
 
 
 def command_line(options: argparse.Namespace) -> str:
-    """Repeat the command for the provenance, with names instead of paths."""
-    return shlex.join(["dice-ce", *(_without_folders(word) for word in options.words)])
+    """Repeat the command for the provenance, with names instead of paths and without what changes no result."""
+    words = (word for word in options.words if len(word) < 5 or not "--follow".startswith(word))
+    return shlex.join(["dice-ce", *(_without_folders(word) for word in words)])
 
 
 def _without_folders(word: str) -> str:

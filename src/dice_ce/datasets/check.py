@@ -11,15 +11,17 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import av
+import numpy as np
 
 from dice_ce.datasets.folder import Dataset, ExamRow, load_dataset
-from dice_ce.datasets.splits import SPLITS
+from dice_ce.datasets.spliced import is_spliced, read_images_table, read_splice
+from dice_ce.datasets.splits import FOLD_NAMES, SPLITS
 from dice_ce.datasets.tables import Finding
 from dice_ce.errors import InputError
 from dice_ce.exam.clock import hms
 from dice_ce.exam.images import ImageCursor, ImageSource
 from dice_ce.exam.open import Exam
-from dice_ce.taxonomy import VIDEOCAP_12
+from dice_ce.taxonomy import VIDEOCAP_12, Taxonomy
 
 SMALLEST_IMAGE = 2048
 """Bytes; smaller packets and files are black or blank, and being alike means nothing."""
@@ -57,11 +59,11 @@ def check_dataset(folder: Path, progress: Callable[[int, int], None] | None = No
         if progress:
             progress(done, len(dataset.exams))
         try:
-            with row.open() as exam:
-                facts.append(_facts(row, exam))
-                problems += _clock_problems(row, exam, dataset.annotations[row.exam_id].findings)
-                for digest, name in image_digests(exam):
-                    images[digest].setdefault(row.split, f"{row.exam_id} {name}")
+            found, shown, own_problems = _look(row, dataset.annotations[row.exam_id].findings)
+            facts.append(found)
+            problems += own_problems
+            for digest, name in shown.items():
+                images[digest].setdefault(row.split, f"{row.exam_id} {name}")
         except InputError as problem:
             problems.append(f"exam '{row.exam_id}': {problem}")
     if progress:
@@ -74,19 +76,30 @@ def check_dataset(folder: Path, progress: Callable[[int, int], None] | None = No
     return Check(dataset, tuple(facts), tuple(problems), tuple(_remarks(dataset)))
 
 
-def _facts(row: ExamRow, exam: Exam) -> ExamFacts:
-    last = float(exam.clock.seconds(len(exam) - 1))
-    return ExamFacts(row.exam_id, row.split, len(exam), last - float(exam.clock.seconds(0)), exam.clock.source)
+def _look(row: ExamRow, findings: tuple[Finding, ...]) -> tuple[ExamFacts, dict[str, str], list[str]]:
+    """Return what an exam is, which images it has (digest and name), and what is wrong with its times."""
+    if is_spliced(row.video):
+        images = read_images_table(row.video.parents[1])
+        splice = read_splice(row.video, len(images), Taxonomy())
+        first, last = float(splice.seconds[0]), float(splice.seconds[-1])
+        # An image is a file here, so its path tells it from others.
+        shown = {str(images[i].path): images[i].path.name for i in np.unique(splice.image)}
+        facts = ExamFacts(row.exam_id, row.split, len(splice), last - first, "list of images")
+        return facts, shown, list(_outside(row, first, last, findings))
+    with row.open() as exam:
+        first, last = float(exam.clock.seconds(0)), float(exam.clock.seconds(len(exam) - 1))
+        facts = ExamFacts(row.exam_id, row.split, len(exam), last - first, exam.clock.source)
+        shown = dict(image_digests(exam))
+        if exam.clock.is_exam_time:
+            return facts, shown, list(_outside(row, first, last, findings))
+    problem = (
+        f"exam '{row.exam_id}': the exam time is not known, only playback time; fill one of the columns clock, "
+        "exam_fps, exam_duration or container_clock"
+    )
+    return facts, shown, [problem]
 
 
-def _clock_problems(row: ExamRow, exam: Exam, findings: tuple[Finding, ...]) -> Iterator[str]:
-    if not exam.clock.is_exam_time:
-        yield (
-            f"exam '{row.exam_id}': the exam time is not known, only playback time; fill one of the columns clock, "
-            "exam_fps, exam_duration or container_clock"
-        )
-        return
-    first, last = float(exam.clock.seconds(0)), float(exam.clock.seconds(len(exam) - 1))
+def _outside(row: ExamRow, first: float, last: float, findings: tuple[Finding, ...]) -> Iterator[str]:
     for finding in findings:
         if not first <= finding.seconds <= last:
             yield (
@@ -144,7 +157,7 @@ def _some(names: list[str]) -> str:
 
 def check_facts(check: Check) -> dict[str, object]:
     """Sum up a check for programs."""
-    splits = [name for name in (*SPLITS, "") if any(row.split == name for row in check.dataset.exams)]
+    splits = [name for name in (*SPLITS, *FOLD_NAMES, "") if any(row.split == name for row in check.dataset.exams)]
     return {
         "dataset": str(check.dataset.folder),
         "splits": {name or "undecided": _split_facts(check, name) for name in splits},

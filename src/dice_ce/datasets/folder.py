@@ -14,6 +14,7 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from dice_ce.csvfile import Row, fill_column, read_table, table_text
+from dice_ce.datasets.spliced import is_spliced
 from dice_ce.datasets.splits import FOLD_NAMES, SPLITS
 from dice_ce.datasets.tables import Annotation, Finding
 from dice_ce.errors import InputError, UsageError
@@ -43,6 +44,10 @@ class ExamRow:
 
     def open(self) -> Exam:
         """Open the exam under the name it has in the dataset."""
+        if is_spliced(self.video):
+            raise InputError(
+                f"exam '{self.exam_id}': is a list of images without a video; only benchmark and tune can read it"
+            )
         return replace(open_exam(self.video, clock=self.clock), id=self.exam_id)
 
 

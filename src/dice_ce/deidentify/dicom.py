@@ -15,6 +15,8 @@ from pathlib import Path
 from typing import Any
 
 from dice_ce.errors import ExamError, require
+from dice_ce.exam.dicom.objects import read_object, reading
+from dice_ce.exam.dicom.whole import check_whole
 from dice_ce.exam.ocr import EXTRA
 
 PURPOSE = "de-identifying DICOM"
@@ -23,7 +25,7 @@ PROFILE = ("113100", "Basic Application Confidentiality Profile")
 CLEAN_PIXELS = ("113101", "Clean Pixel Data Option")
 MODIFIED_DATES = ("113107", "Retain Longitudinal Temporal Information Modified Dates Option")
 """Codes of PS3.16, context group 7050."""
-METHOD = "PS3.15 E basic profile by dice-ce; pixels outside field of view and text blacked"
+METHOD = ("PS3.15 E basic profile by dice-ce", "pixels outside the field of view and text in it blacked")
 VIDEO_SYNTAXES = ("1.2.840.10008.1.2.4.10",)
 """Beginnings of the transfer syntaxes of MPEG-2, MPEG-4 and HEVC."""
 H264 = "1.2.840.10008.1.2.4.102"
@@ -47,25 +49,18 @@ class Attributes:
     shifted: tuple[str, ...]
 
 
-def is_dicom(path: Path) -> bool:
-    """Whether a file says that it is DICOM."""
-    try:
-        with path.open("rb") as file:
-            return file.read(132)[128:] == b"DICM"
-    except OSError:
-        return False
-
-
 def read_dicom(path: Path) -> Any:
     """Read a DICOM file, or say in one line what is wrong with it."""
     pydicom: Any = require("pydicom", extra=EXTRA, purpose=PURPOSE)
-    try:
+    read_object(path)  # refuses what is cut off, or whose pixels are not as its attributes say
+    with reading(path):
         dataset = pydicom.dcmread(path)
         for _ in dataset.iterall():  # values are read when they are first looked at
             pass
-    except Exception as error:  # pydicom raises whatever its parts raise on damaged files
-        reason = str(error).partition("\n")[0]
-        raise ExamError(f"{path}: not a readable DICOM file ({reason}); copy or export it again") from error
+        syntax = dataset.file_meta.TransferSyntaxUID
+        check_whole(path, is_explicit=not syntax.is_implicit_VR, is_little_endian=syntax.is_little_endian)
+    if missing := [name for name in ("SOPClassUID", "SOPInstanceUID") if not dataset.get(name)]:
+        raise ExamError(f"{path}: the DICOM object lacks {', '.join(missing)}; export it again")
     return dataset
 
 
@@ -113,6 +108,9 @@ def _apply(module: Any, level: Any, tag: tuple[int, ...], action: Any, shifted: 
         return
     if element.VR == "SQ" and action is module.delete_or_empty_or_replace_UID:
         return  # its items are treated one by one, so that references and moved dates stay right
+    if action is module.delete:  # which would keep dates, as 00010101
+        del level[tag]
+        return
     try:
         action(level, tag)
     except NotImplementedError:  # a kind of value for which the package has no dummy
@@ -150,11 +148,11 @@ def _clean_header(dataset: Any, module: Any) -> None:
 def _state_method(dataset: Any, *, is_shifted: bool) -> None:
     pydicom: Any = require("pydicom", extra=EXTRA, purpose=PURPOSE)
     dataset.PatientIdentityRemoved = "YES"
-    dataset.DeidentificationMethod = METHOD[:64]
+    dataset.DeidentificationMethod = list(METHOD)
     codes = []
     for value, meaning in (PROFILE, CLEAN_PIXELS, *((MODIFIED_DATES,) if is_shifted else ())):
         code = pydicom.Dataset()
-        code.CodeValue, code.CodingSchemeDesignator, code.CodeMeaning = value, "DCM", meaning[:64]
+        code.CodeValue, code.CodingSchemeDesignator, code.CodeMeaning = value, "DCM", meaning
         codes.append(code)
     dataset.DeidentificationMethodCodeSequence = pydicom.Sequence(codes)
     dataset.LongitudinalTemporalInformationModified = "MODIFIED" if is_shifted else "REMOVED"

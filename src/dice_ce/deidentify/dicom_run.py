@@ -12,10 +12,12 @@ from typing import Any
 
 import numpy as np
 
-from dice_ce.deidentify.dicom import H264, VIDEO_SYNTAXES, Attributes, clean_attributes, is_dicom, read_dicom
+from dice_ce.deidentify.dicom import H264, VIDEO_SYNTAXES, Attributes, clean_attributes, read_dicom
 from dice_ce.deidentify.run import Options, Report, deidentify
 from dice_ce.errors import ExamError, UsageError, require
 from dice_ce.exam.codec import write_image
+from dice_ce.exam.dicom.detect import DIRECTORY, is_dicom
+from dice_ce.exam.dicom.directory import listed_files
 from dice_ce.exam.ocr import EXTRA
 from dice_ce.exam.open import open_exam
 from dice_ce.files import PARTIAL_PREFIX, atomic_file, atomic_folder
@@ -40,12 +42,15 @@ class DicomReport:
 
 
 def dicom_files(path: Path) -> list[Path]:
-    """List the DICOM files that a path stands for: itself, or those directly in it; none if it is something else."""
+    """List the DICOM files that a path stands for: itself, those directly in it, or those that its DICOMDIR lists."""
+    directory = path if path.name == DIRECTORY else path / DIRECTORY
+    if directory.is_file():
+        return listed_files(directory)
     if path.is_file():
         return [path] if is_dicom(path) else []
     if not path.is_dir():
         return []
-    return sorted(file for file in path.iterdir() if file.is_file() and file.name != "DICOMDIR" and is_dicom(file))
+    return sorted(file for file in path.iterdir() if file.is_file() and is_dicom(file))
 
 
 def deidentify_dicom(
@@ -53,7 +58,7 @@ def deidentify_dicom(
 ) -> DicomReport:
     """Write a DICOM file (.dcm) or a folder of them again, without attributes and pixels that identify, or nothing."""
     files = dicom_files(path)
-    is_folder = path.is_dir()
+    is_folder = path.is_dir() or path.name == DIRECTORY
     if out.suffix.lower() != ("" if is_folder else ".dcm"):
         raise UsageError(f"--out {out}: give {'the name of a folder' if is_folder else 'a name that ends in .dcm'}")
     datasets = [read_dicom(file) for file in files]

@@ -71,6 +71,15 @@ class ClockOptions:
                 "--exam-start needs --exam-fps, --exam-duration, --container-clock or --clock burned-in beside it"
             )
 
+    @property
+    def said_about_rate(self) -> str:
+        """What the user said about how fast the exam runs, which does not count where a clock file is found."""
+        if self.exam_fps is not None:
+            return f"--exam-fps {float(self.exam_fps):g}"
+        if self.exam_duration is not None:
+            return f"--exam-duration {hms(self.exam_duration)}"
+        return "--container-clock" if self.container_is_exam_time else ""
+
     @classmethod
     def read(
         cls,
@@ -192,7 +201,8 @@ def resolve_clock(
     playback = [Fraction(int(pts - frames.pts[0])) * frames.time_base for pts in frames.pts]
     if options.sidecar is not None:
         times, detail = read_sidecar(options.sidecar, len(frames), names)
-        return _clock(times, "sidecar", detail, exam, names)
+        unused = f" (not from {options.said_about_rate})" if options.said_about_rate else ""
+        return _clock(times, "sidecar", detail + unused, exam, names)
     if options.exam_fps is not None:
         numbers = [frame_number(name) for name in names] if names else []
         rate = f"{float(options.exam_fps):g} frames per exam second"
@@ -202,12 +212,12 @@ def resolve_clock(
         else:
             times = [start + i / options.exam_fps for i in range(len(frames))]
             clock = _clock(times, "options", rate, exam, names)
-        return replace(clock, warnings=question_rate("--exam-fps", options.exam_fps))
+        return replace(clock, warnings=question_rate(options.said_about_rate, options.exam_fps))
     shown = playback[-1] + last_duration * frames.time_base
     if options.exam_duration is not None:
         times = [start + t * options.exam_duration / shown for t in playback]
         clock = _clock(times, "options", f"playback stretched over {hms(options.exam_duration)}", exam, names)
-        doubts = question_rate(f"--exam-duration {hms(options.exam_duration)}", len(frames) / options.exam_duration)
+        doubts = question_rate(options.said_about_rate, len(frames) / options.exam_duration)
         return replace(clock, warnings=doubts)
     if recorded is not None and recorded.times is not None:
         return _clock([start + time for time in recorded.times], "DICOM", recorded.detail, exam, names)
@@ -216,7 +226,7 @@ def resolve_clock(
             raise ClockError(f"{exam}: images carry no timestamps; give --exam-fps or --clock instead")
         times = [start + t for t in playback]
         clock = _clock(times, "container", "timestamps of the file, as the user said", exam, names)
-        return replace(clock, warnings=question_rate("--container-clock", len(frames) / shown))
+        return replace(clock, warnings=question_rate(options.said_about_rate, len(frames) / shown))
     return _clock(playback, "playback", "playback time; the exam time is not known", exam, names)
 
 

@@ -20,8 +20,8 @@ LEAST_EDGE, TIMES_USUAL = 24.0, 4.0
 """Mean step in brightness between neighbours, absolute and by that of the window, from which a pixel is a stroke."""
 LEAST_STROKES = 14
 """Pixels of strokes in a box, below which it is a speck on the lens."""
-LARGEST_SHARE = 0.08
-"""Of the window: covers that would hide more than this are not text, and are not believed."""
+MOST_STROKES, LARGEST_COVERS = 0.08, 0.2
+"""Of the window: more than this is not text, and not believed."""
 
 
 def find_covers(images: Iterable[Image], field: Field) -> tuple[Box, ...]:
@@ -35,12 +35,13 @@ def find_covers(images: Iterable[Image], field: Field) -> tuple[Box, ...]:
     if not inner.any():
         return ()
     strokes = inner & (edges > max(LEAST_EDGE, TIMES_USUAL * float(np.median(edges[inner]))))
-    if strokes.sum() > LARGEST_SHARE * window.sum():
+    if strokes.sum() > MOST_STROKES * window.sum():
         return ()
-    reach = max(3, height // 60)
+    reach, rim = max(3, height // 60), rim_width(width, height)
     boxes = [box for box, size in _pieces(strokes, reach) if size >= LEAST_STROKES]
-    covers = joined(box.padded(reach + rim_width(width, height), reach, (width, height)) for box in boxes)
-    return covers if sum(box.width * box.height for box in covers) < LARGEST_SHARE * window.sum() else ()
+    # Sideways by another letter, which is no wider than the line is high: the rim may cut one in two.
+    covers = joined(box.padded(box.height + 2 * rim, reach, (width, height)) for box in boxes)
+    return covers if sum(box.width * box.height for box in covers) < LARGEST_COVERS * window.sum() else ()
 
 
 def joined(boxes: Iterable[Box]) -> tuple[Box, ...]:

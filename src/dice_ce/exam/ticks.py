@@ -14,10 +14,14 @@ from dataclasses import dataclass
 import numpy as np
 
 from dice_ce.exam.shown_time import DAY, ShownTime
-from dice_ce.types import Doubles, Ints
+from dice_ce.types import Bools, Doubles, Ints
 
 JUMP_COST = 1.5
 """Readings by which a jump in time must be outdone before it is believed: two that agree are, one never is."""
+MIDNIGHT_COST = 3.0
+"""The same for a jump past midnight, in addition: a misread hour looks like one, and puts what follows a day off."""
+UNEVEN_COST, UNEVEN = 0.05, 5.0
+"""For each second off an even pace, up to so many: decides between chains of equally many readings, nothing else."""
 TOLERANCE = 0.75
 """Seconds by which a reading may differ from what its neighbours say."""
 LONGEST_GAP = DAY / 2
@@ -63,7 +67,17 @@ def fit_timeline(readings: Mapping[int, ShownTime]) -> Timeline | None:
     kept, seconds = place[chosen], time[chosen]
     if len(kept) < 3:
         return None
-    return Timeline(runs[kept], seconds - DAY * (seconds[0] // DAY) * (not shown[kept[0]].has_day), step)
+    seconds = seconds - DAY * (seconds[0] // DAY) * (not shown[kept[0]].has_day)
+    is_right = _agrees_with_neighbours(runs[kept], seconds)
+    return Timeline(runs[kept][is_right], seconds[is_right], step)
+
+
+def _agrees_with_neighbours(runs: Ints, seconds: Doubles) -> Bools:
+    """Tell for each reading whether it fits between two neighbours that tick once in every run."""
+    late = seconds - runs
+    before, here, after = late[:-2], late[1:-1], late[2:]
+    is_wrong = (np.abs(before - after) < 0.5) & (np.abs(here - before) > TOLERANCE)
+    return np.concatenate([[True], ~is_wrong, [True]])
 
 
 def _usual_step(runs: Ints, seconds: Doubles) -> float | None:
@@ -78,7 +92,9 @@ def _best_chain(runs: Ints, time: Doubles, allowed: np.ndarray, place: Ints, ste
     came_from = np.full(len(time), -1)
     for j in np.flatnonzero(allowed):
         gap, passed = time[j] - time[:j], runs[j] - runs[:j]
-        cost = np.where(gap > 3 * step * passed + 5, JUMP_COST, 0.0)
+        uneven = np.minimum(np.abs(gap - step * passed), UNEVEN) * UNEVEN_COST
+        past_midnight = time[j] // DAY > time[:j] // DAY
+        cost = np.where(_is_jump(gap, passed, step), JUMP_COST + MIDNIGHT_COST * past_midnight, uneven)
         usable = allowed[:j] & (place[:j] < place[j]) & (gap >= 0) & (gap < LONGEST_GAP)
         candidates = np.where(usable, score[:j] - cost, -np.inf)
         if len(candidates) and (best := int(np.argmax(candidates))) >= 0 and candidates[best] > 0:
@@ -88,6 +104,47 @@ def _best_chain(runs: Ints, time: Doubles, allowed: np.ndarray, place: Ints, ste
     while came_from[chain[-1]] >= 0:
         chain.append(int(came_from[chain[-1]]))
     return np.array(chain[::-1], np.int64)
+
+
+def _is_jump(gap: Doubles, passed: Ints, step: float) -> Bools:
+    """Whether more time went by than that many runs take."""
+    return np.asarray(gap > 3 * step * passed + 5)
+
+
+def place_jumps(timeline: Timeline, readings: Mapping[int, ShownTime | None]) -> Timeline:
+    """Say for the runs between two readings around a jump on which side of it they lie.
+
+    A straight line across a jump is wrong everywhere. A reading that was left out as misread still tells the side by
+    the digits that are right; what was not read at all is taken to lie before the jump.
+    """
+    gap, passed = np.diff(timeline.seconds), np.diff(timeline.runs)
+    added: dict[int, float] = {}
+    for i in np.flatnonzero(_is_jump(gap, passed, timeline.step) & (passed > 1)):
+        left, right = int(timeline.runs[i]), int(timeline.runs[i + 1])
+        side = "before"
+        for run in range(left + 1, right):
+            before = float(timeline.seconds[i]) + timeline.step * (run - left)
+            after = float(timeline.seconds[i + 1]) - timeline.step * (right - run)
+            shown = readings.get(run)
+            if side == "before" and shown is not None and _alike(shown, after) > _alike(shown, before):
+                side = "after"
+            added[run] = before if side == "before" else after
+    if not added:
+        return timeline
+    runs = np.concatenate([timeline.runs, np.array(list(added), np.int64)])
+    seconds = np.concatenate([timeline.seconds, np.array(list(added.values()))])
+    order = np.argsort(runs)
+    return Timeline(runs[order], np.maximum.accumulate(seconds[order]), timeline.step)
+
+
+def _alike(shown: ShownTime, seconds: float) -> int:
+    """Count the digits in which a reading is like a time, the last one left out."""
+    return sum(a == b for a, b in zip(_digits(shown.seconds), _digits(int(seconds)), strict=True))
+
+
+def _digits(seconds: int) -> tuple[int, ...]:
+    hours, minutes = seconds // 3600 % 24, seconds // 60 % 60
+    return hours // 10, hours % 10, minutes // 10, minutes % 10, seconds % 60 // 10
 
 
 @dataclass

@@ -19,8 +19,8 @@ from typing import Any, Protocol
 import numpy as np
 import numpy.typing as npt
 
-from dice_ce.errors import EncoderError, UsageError
-from dice_ce.features.runtime import start_session
+from dice_ce.errors import DiceError, EncoderError, UsageError
+from dice_ce.features.runtime import AUTO, available_providers, choose_device, start_session
 from dice_ce.files import is_same, write_atomically
 from dice_ce.types import Resize
 
@@ -100,9 +100,9 @@ class OnnxEncoder:
         return cls.from_bytes(content, str(path), threads=threads)
 
     @classmethod
-    def from_bytes(cls, content: bytes, origin: str, *, threads: int = 1) -> OnnxEncoder:
+    def from_bytes(cls, content: bytes, origin: str, *, threads: int = 1, device: str = "cpu") -> OnnxEncoder:
         """Load what was read already; `origin` names it in errors."""
-        session = _load_model(content, origin, threads)
+        session = _load_model(content, origin, threads, device)
         facts = session.get_modelmeta().custom_metadata_map
         size, dim = _check_contract(session, origin)
         resize = facts.get("dice_ce.resize", "area")
@@ -110,7 +110,8 @@ class OnnxEncoder:
             raise EncoderError(f"{origin}: unknown resize '{resize}'; one of {', '.join(RESIZES)}")
         return cls(
             name=facts.get("dice_ce.name", Path(origin).stem),
-            digest=hashlib.sha256(content).hexdigest(),
+            # Another device rounds differently, and features of different digests never mix.
+            digest=hashlib.sha256(content if device == "cpu" else content + device.encode()).hexdigest(),
             input_size=size,
             dim=dim,
             resize=resize,
@@ -149,9 +150,11 @@ class OnnxEncoder:
         return values
 
 
-def _load_model(content: bytes, path: str, threads: int) -> Any:
+def _load_model(content: bytes, path: str, threads: int, device: str) -> Any:
     try:
-        return start_session(content, threads)
+        return start_session(content, threads, device)
+    except DiceError:
+        raise
     except Exception as error:  # onnxruntime's exception classes share no base but Exception
         reason = str(error).splitlines()[0]
         raise EncoderError(f"{path}: not a usable ONNX model ({reason}); export it again") from error
@@ -242,6 +245,24 @@ def load_encoder(spec: str) -> Encoder:
         f"unknown encoder '{spec}'; {hint}Give one of {', '.join(ENCODERS)}, "
         "an .onnx file, or a folder or hub id of a transformers model"
     )
+
+
+def on_device(encoder: Encoder, wanted: str) -> Encoder:
+    """Return the encoder computing on `cpu`, `cuda`, `tensorrt` or, with `auto`, on what works here."""
+    device = choose_device(wanted, available_providers())
+    if device == "cpu":
+        return encoder
+    if not isinstance(encoder, OnnxEncoder):
+        raise UsageError(
+            f"--device {wanted}: {encoder.name} is no ONNX encoder; "
+            "make one with: dice-ce encoder export NAME --out FILE.onnx"
+        )
+    try:
+        return OnnxEncoder.from_bytes(encoder.content, encoder.name, device=device)
+    except EncoderError:
+        if wanted == AUTO:
+            return encoder
+        raise
 
 
 def count_weights(encoder: Encoder) -> int | None:

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import os
 import threading
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import closing
 
 import numpy as np
@@ -30,6 +30,13 @@ BLOCK_LENGTH = 64
 """Frames held in memory by each worker, and the longest stretch one run of the gate can cover."""
 
 
+FOLLOWED = (1 / 32, 1 / 16, 1 / 8, 1 / 4, 1 / 2, 3 / 4)
+"""Shares of the exam after which whoever follows is told: soon for the first time, and seldom enough to cost little."""
+
+Follow = Callable[[Features], None]
+"""Told the features of what has been read so far."""
+
+
 def cpu_count() -> int:
     """Cores this process may use."""
     return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
@@ -42,10 +49,12 @@ def extract(
     gate: GateConfig | None = GateConfig(),  # noqa: B008  frozen, so sharing it is safe
     workers: int | None = None,
     progress: Progress | None = None,
+    follow: Follow | None = None,
 ) -> Features:
     """Return the features of every decodable frame, from the cache or computed into it.
 
     `gate=None` computes every frame exactly. Interrupt it at any time: the next call goes on where it stopped.
+    `follow` is called now and then, in the thread of the caller, while the others read on.
     """
     store = FeatureStore.of(exam, encoder, gate, segment_length=SEGMENT_LENGTH)
     features = store.load(exam)
@@ -53,7 +62,7 @@ def extract(
         with store.locked():
             features = store.load(exam)  # another process may have finished it while we waited
             if features is None:
-                _Run(exam, encoder, gate, store, progress).go(workers or cpu_count())
+                _Run(exam, encoder, gate, store, progress, follow=follow).go(workers or cpu_count())
                 store.publish(exam, encoder)
                 features = store.load(exam)
     assert features is not None
@@ -100,14 +109,18 @@ class _Run:
         store: FeatureStore,
         progress: Progress | None,
         segments: Sequence[tuple[int, int]] | None = None,
+        follow: Follow | None = None,
     ) -> None:
         self._exam, self._encoder, self._gate, self._store = exam, encoder, gate, store
         self._progress = progress or (lambda done, total: None)
         finished = store.finished_segments()
         if segments is None:
             segments = plan_segments(len(exam), exam.source.keyframes)
+        self._segments, self._follow = segments, follow
         self._left = iter([segment for segment in segments if segment[0] not in finished])
         self._done = sum(stop - start for start, stop in segments if start in finished)
+        self._saved, self._told = self._done, 0
+        """Frames of finished segments: now, and when `follow` was called last."""
         self._lock = threading.Lock()
         self._stop = threading.Event()
         self._failure: BaseException | None = None
@@ -124,7 +137,7 @@ class _Run:
                 ended.append(event)
             for event in ended:
                 while not event.wait(0.2):  # short, so that Ctrl-C is noticed
-                    pass
+                    self._tell()
         finally:
             self._stop.set()
             for event in ended:
@@ -132,12 +145,21 @@ class _Run:
         if self._failure is not None:
             raise self._failure
 
+    def _tell(self) -> None:
+        """Hand on what is finished, if that is a good deal more than last time."""
+        saved, total = self._saved, len(self._exam)
+        if self._follow and saved < total and any(self._told < share * total <= saved for share in FOLLOWED):
+            self._follow(self._store.load_finished(self._exam, self._encoder, self._segments))
+            self._told = saved
+
     def _work(self, ended: threading.Event) -> None:
         try:
             render = Renderer(self._exam, self._encoder.input_size, self._encoder.resize)
             with closing(self._exam.source.open(threads=1)) as cursor:
                 while (segment := self._take()) is not None:
                     self._store.save_segment(segment[0], self._encode_segment(cursor, render, *segment))
+                    with self._lock:
+                        self._saved += segment[1] - segment[0]
         except _Stopped:
             pass
         except BaseException as failure:  # handed to the thread that waits

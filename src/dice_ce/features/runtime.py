@@ -6,11 +6,41 @@ that before anything else, see `dice_ce/__init__.py`.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
+from dice_ce.errors import EncoderError, UsageError
 
-def start_session(model: bytes, threads: int) -> Any:
-    """Load a model to be run on the CPU; with one thread, it computes in the thread that calls it."""
+PROVIDERS = {
+    "cpu": ("CPUExecutionProvider",),
+    "cuda": ("CUDAExecutionProvider", "CPUExecutionProvider"),
+    "tensorrt": ("TensorrtExecutionProvider", "CUDAExecutionProvider", "CPUExecutionProvider"),
+}
+"""By device: what computes, and what takes over operations that it does not know."""
+AUTO = "auto"
+
+
+def choose_device(wanted: str, available: Sequence[str]) -> str:
+    """Choose among what this ONNX Runtime was built for. `auto` never is TensorRT, which takes minutes to start."""
+    if wanted == AUTO:
+        return "cuda" if PROVIDERS["cuda"][0] in available else "cpu"
+    if PROVIDERS[wanted][0] not in available:
+        raise UsageError(
+            f"--device {wanted}: the ONNX Runtime that is installed cannot use it (it has {', '.join(available)}); "
+            "install onnxruntime-gpu in place of onnxruntime, or use --device cpu"
+        )
+    return wanted
+
+
+def available_providers() -> list[str]:
+    """List what this ONNX Runtime was built for; whether the machine has it is another matter."""
+    import onnxruntime
+
+    return list(onnxruntime.get_available_providers())
+
+
+def start_session(model: bytes, threads: int, device: str = "cpu") -> Any:
+    """Load a model; on the CPU with one thread, it computes in the thread that calls it."""
     import onnxruntime
 
     # Too late for what the import itself reported, if a program imported it before this package, but not for the rest.
@@ -21,4 +51,10 @@ def start_session(model: bytes, threads: int) -> Any:
     options.log_severity_level = 3
     # Spinning threads take the cores away from the decoder: 13 % of the throughput.
     options.add_session_config_entry("session.intra_op.allow_spinning", "0")
-    return onnxruntime.InferenceSession(model, options, providers=["CPUExecutionProvider"])
+    session = onnxruntime.InferenceSession(model, options, providers=[*PROVIDERS[device]], enable_fallback=0)
+    if session.get_providers()[0] != PROVIDERS[device][0]:  # it does not say so when it takes the CPU instead
+        raise EncoderError(
+            f"--device {device}: ONNX Runtime does not find it on this machine; check the driver and that the versions "
+            "of CUDA and cuDNN are those that onnxruntime-gpu asks for, or use --device cpu"
+        )
+    return session

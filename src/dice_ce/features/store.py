@@ -15,7 +15,7 @@ import hashlib
 import json
 import os
 import shutil
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
@@ -44,7 +44,7 @@ class ExtractionReport:
     """What happened to the frames of an exam, in counts that add up."""
 
     frames: int
-    """Frames in the exam: exact + reused + undecodable."""
+    """Frames that were read, all of the exam unless a run still goes on: exact + reused + undecodable."""
     exact: int
     """Frames whose feature was computed."""
     reused: int
@@ -164,15 +164,7 @@ class FeatureStore:
         for name, array in (("index", index), ("exact", exact)):
             with atomic_file(self.folder / f"{name}.npy") as file:
                 np.save(file, array)
-        undecodable = np.setdiff1d(exam.frames.index, index)
-        report = ExtractionReport(
-            frames=len(exam),
-            exact=int(exact.sum()),
-            reused=int((~exact).sum()),
-            undecodable=tuple(int(i) for i in undecodable),
-            doubtful=count_doubtful(undecodable, exam.source.keyframes, len(exam)),
-            gate_error=worst,
-        )
+        report = _make_report(exam, exam.frames.index, index, exact, worst)
         manifest = {
             "identity": self.identity,
             "exam_id": exam.id,
@@ -182,6 +174,18 @@ class FeatureStore:
         }
         write_atomically(self.folder / "manifest.json", json.dumps(manifest, indent=1, sort_keys=True).encode())
         shutil.rmtree(self._parts)
+
+    def load_finished(self, exam: Exam, encoder: Encoder, segments: Sequence[tuple[int, int]]) -> Features:
+        """Read the features of the stretches that are done, at least one, while the others are still worked on."""
+        finished = self.finished_segments()
+        done = [segment for segment in segments if segment[0] in finished]
+        paths = [self._segment_path(start) for start, _ in done]
+        index, vectors, exact = (
+            np.concatenate([_member(path, name) for path in paths]) for name in ("index", "vectors", "exact")
+        )
+        read = np.concatenate([np.arange(*segment) for segment in done])
+        report = _make_report(exam, read, index, exact, max(float(_member(path, "worst")) for path in paths))
+        return Features(exam.frames[index], vectors, exact, encoder.name, encoder.digest, report)
 
     def clear_parts(self) -> None:
         """Drop what complete features were joined from, where a process was killed before it could."""
@@ -219,6 +223,19 @@ class FeatureStore:
 
     def _segment_path(self, start: int) -> Path:
         return self._parts / f"{start:08d}.npz"
+
+
+def _make_report(exam: Exam, read: Ints, index: Ints, exact: npt.NDArray[np.bool_], worst: float) -> ExtractionReport:
+    """Count what became of the frames `read`, of which those in `index` could be decoded."""
+    undecodable = np.setdiff1d(read, index)
+    return ExtractionReport(
+        frames=len(read),
+        exact=int(exact.sum()),
+        reused=int((~exact).sum()),
+        undecodable=tuple(int(i) for i in undecodable),
+        doubtful=count_doubtful(undecodable, exam.source.keyframes, len(exam)),
+        gate_error=worst,
+    )
 
 
 def _check_values(vectors: npt.NDArray[np.float16], index: Ints) -> None:

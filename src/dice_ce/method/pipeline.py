@@ -19,6 +19,7 @@ from dice_ce.exam.clock import ClockOptions, Number
 from dice_ce.exam.open import Exam, open_exam
 from dice_ce.features.extraction import extract
 from dice_ce.features.gate import GateConfig
+from dice_ce.features.store import Features
 from dice_ce.method.beyond.prior import adapt
 from dice_ce.method.beyond.ranking import Ranker, rank_contexts
 from dice_ce.method.beyond.where import locate_evidence
@@ -48,11 +49,13 @@ def summarize(
     gate: GateConfig | None = GateConfig(),  # noqa: B008  frozen, so sharing it is safe
     progress: Progress | None = None,
     command: str | None = None,
+    follow: Callable[[Summary], None] | None = None,
 ) -> Summary:
     """Read a whole exam and return the few frames that matter, each with a label, a time and the reasons.
 
     The exam time comes from `exam_duration="8:30:00"`, `exam_fps=2` or `clock="clock.csv"`, as for `open_exam`.
-    Settings are those of the bundle's profile, unless `settings` replace them.
+    Settings are those of the bundle's profile, unless `settings` replace them. `follow` is given unfinished summaries,
+    of what has been read so far, while the rest is read; their `exam.read` says how much that is.
     """
     if not isinstance(exam, Exam):
         with open_exam(
@@ -66,18 +69,33 @@ def summarize(
                 gate=gate,
                 progress=progress,
                 command=command,
+                follow=follow,
             )
     if any(value is not None for value in (clock, exam_fps, exam_duration, exam_start)):
         raise UsageError(f"{exam.id}: the exam is open and has its clock already; give the clock to open_exam()")
     if not isinstance(bundle, Bundle):
         bundle = load_bundle(bundle)
     settings = settings or bundle.settings(profile)
-    features = extract(exam, bundle.encoder, gate=gate, progress=progress)
+    made = provenance(exam, bundle, profile, settings, gate, command)
+
+    def conclude(features: Features) -> Summary:
+        return summarize_features(exam, features, bundle, settings, made)
+
+    def follow_features(features: Features) -> None:
+        if follow is not None:
+            follow(conclude(features))
+
+    return conclude(
+        extract(exam, bundle.encoder, gate=gate, progress=progress, follow=follow_features if follow else None)
+    )
+
+
+def summarize_features(exam: Exam, features: Features, bundle: Bundle, settings: Settings, made: Provenance) -> Summary:
+    """Go from features, of the whole exam or a part of it, to the summary."""
     screened = screen(features, bundle.selector, exam.clock)
     candidates = select(screened, settings.selector)
     diagnosed = diagnose(candidates, lambda frames: bundle.diagnoser(exam, frames), bundle.taxonomy)
     judged = judge_contexts(weave_contexts(diagnosed, settings), settings, bundle.ranker)
-    made = provenance(exam, bundle, profile, settings, gate, command)
     marks = locate_evidence(exam, judged, bundle)
     unfamiliar = bundle.familiarity.unfamiliar_share(screened.vectors) if bundle.familiarity else None
     return assemble(exam, features, screened, judged, made, bundle.reliability, marks, unfamiliar)

@@ -128,6 +128,8 @@ class ExamFacts:
     warnings: tuple[str, ...]
     unfamiliar: Share | None = None
     """Share of the frames that look unlike what the model was trained on; None where it cannot tell."""
+    read: Share = 1.0
+    """Share of the frames that were read; less than 1 where the run that writes this is not finished."""
 
 
 @dataclass(frozen=True)
@@ -332,6 +334,8 @@ def _exam_facts(exam: Exam, features: Features, unseen: tuple[int, ...], unfamil
     blind = (
         (f"candidates that could not be decoded for the diagnoser: {', '.join(map(str, unseen))}",) if unseen else ()
     )
+    read = features.report.frames / len(exam)
+    unfinished = (unfinished_text(read),) if read < 1 else ()
     return ExamFacts(
         id=exam.id,
         digest=exam.digest,
@@ -347,9 +351,15 @@ def _exam_facts(exam: Exam, features: Features, unseen: tuple[int, ...], unfamil
         ),
         undecodable=features.report.undecodable,
         doubtful=features.report.doubtful,
-        warnings=(*exam.warnings, *strange, *blind),
+        warnings=(*unfinished, *exam.warnings, *strange, *blind),
         unfamiliar=None if unfamiliar is None else round(unfamiliar, DIGITS),
+        read=read,
     )
+
+
+def unfinished_text(read: float) -> str:
+    """Warn, wherever warnings are shown, that this is not the last word."""
+    return f"UNFINISHED: only {100 * read:.0f} % of the exam has been read so far; this is replaced when more is"
 
 
 def _activity(exam: Exam, screened: Screened, candidates: Candidates) -> Activity:

@@ -29,20 +29,35 @@ class TokenSettings:
 
 def unit_length(vectors: npt.NDArray[np.floating]) -> Floats:
     """Scale rows to length 1; a zero row stays zero."""
-    vectors = np.asarray(vectors, np.float32)
-    lengths = np.linalg.norm(vectors, axis=1, keepdims=True)
-    return np.asarray(vectors / np.where(lengths > 0, lengths, 1))
+    rows = np.array(vectors, np.float32)
+    _make_unit_length(rows)
+    return rows
+
+
+def _make_unit_length(rows: Floats) -> None:
+    lengths = np.linalg.norm(rows, axis=1, keepdims=True)
+    rows /= np.where(lengths > 0, lengths, 1)
 
 
 def temporal_embedding(steps: npt.NDArray[np.float64], dim: int, base: float = 1e4) -> Floats:
     """Return e_t: sines and cosines of geometrically spaced wavelengths, scaled to unit length."""
-    pairs = (dim + 1) // 2
+    waves = np.empty((len(steps), dim), np.float32)
+    _write_waves(waves, steps, base)
+    _make_unit_length(waves)
+    return waves
+
+
+def _write_waves(waves: Floats, steps: npt.NDArray[np.float64], base: float) -> None:
+    """Write sines, then cosines. In place, since a token is so long that every temporary array costs time."""
+    pairs = (waves.shape[1] + 1) // 2
     frequency = base ** -(np.arange(pairs) / pairs)
     turns = steps[:, None] * (frequency / (2 * np.pi))
     # Whole turns are taken off in double precision; the sines themselves can then be computed in single.
-    phase = ((turns - np.rint(turns)) * (2 * np.pi)).astype(np.float32)
-    waves = np.concatenate([np.sin(phase), np.cos(phase)], axis=1)[:, :dim]
-    return unit_length(waves)
+    turns -= np.rint(turns)
+    turns *= 2 * np.pi
+    phase = turns.astype(np.float32)
+    np.sin(phase, out=waves[:, :pairs])
+    np.cos(phase[:, : waves.shape[1] - pairs], out=waves[:, pairs:])
 
 
 def time_steps(
@@ -59,8 +74,12 @@ def tokenize(vectors: npt.NDArray[np.floating], steps: npt.NDArray[np.float64], 
 
 def token_halves(vectors: npt.NDArray[np.floating], steps: npt.NDArray[np.float64], base: float) -> Floats:
     """Put u_t and e_t side by side, each of unit length, not yet weighed against each other."""
-    visual = unit_length(vectors)
-    return np.concatenate([visual, temporal_embedding(steps, visual.shape[1], base)], axis=1)
+    count, d = vectors.shape
+    halves = np.empty((count, 2, d), np.float32)
+    halves[:, 0] = vectors
+    _write_waves(halves[:, 1], steps, base)
+    _make_unit_length(halves.reshape(-1, d))
+    return halves.reshape(count, 2 * d)
 
 
 def weigh(halves: Floats, alpha: float) -> Floats:

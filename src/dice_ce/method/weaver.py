@@ -11,19 +11,21 @@ from __future__ import annotations
 
 import heapq
 from collections.abc import Sequence
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from itertools import pairwise
 from typing import Literal
 
 import numpy as np
 
+from dice_ce.features.extraction import cpu_count
 from dice_ce.method.selector import Candidates
 from dice_ce.method.tokens import TokenSettings, time_steps, token_halves, weigh
 from dice_ce.settings import setting
 from dice_ce.types import Doubles, Floats, Ints
 
-CHUNK = 4096
-"""Candidates whose tokens are in memory at once."""
+CHUNK = 512
+"""Candidates whose tokens are in memory at once; few enough to stay in the processor's cache."""
 ATOM_LENGTH = 16
 """Most candidates in one atom."""
 ATOM_SHARE = 0.1
@@ -32,6 +34,8 @@ MOST_ATOMS = 16384
 """From here on the most alike neighbours are joined as well, to bound time and memory."""
 MOST_FINE_ATOMS = 1024
 """The same within one anatomical context, where average linkage needs all pairs."""
+WOVEN = ("contexts", "woven")
+"""Without which most of the settings do nothing."""
 
 
 @dataclass(frozen=True)
@@ -42,13 +46,27 @@ class WeaverSettings:
         "woven", "how candidates are grouped: by the weaver, or (the paper's ablation) in windows of 300 s"
     )
     coarse_minutes: float = setting(
-        20.0, "exam time per anatomical context, on average", low=0.1, search=(10.0, 20.0, 30.0, 45.0)
+        20.0,
+        "exam time per anatomical context, on average",
+        low=0.1,
+        search=(10.0, 20.0, 30.0, 45.0),
+        only_with=WOVEN,
     )
     alpha_coarse: float = setting(
-        0.35, "weight of appearance against time in anatomical contexts", low=0, high=1, search=(0.2, 0.35, 0.5)
+        0.35,
+        "weight of appearance against time in anatomical contexts",
+        low=0,
+        high=1,
+        search=(0.2, 0.35, 0.5),
+        only_with=WOVEN,
     )
     alpha_fine: float = setting(
-        0.6, "weight of appearance against time in lesion contexts", low=0, high=1, search=(0.4, 0.5, 0.6, 0.8)
+        0.6,
+        "weight of appearance against time in lesion contexts",
+        low=0,
+        high=1,
+        search=(0.4, 0.5, 0.6, 0.8),
+        only_with=WOVEN,
     )
     delta_fine: float = setting(
         0.3,
@@ -56,12 +74,14 @@ class WeaverSettings:
         low=0,
         high=2,
         search=(0.05, 0.1, 0.15, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8),
+        only_with=WOVEN,
     )
     max_span: float | None = setting(
         None,
         "most seconds between the first and the last frame of a lesion context",
         low=0,
         search=(None, 300.0, 900.0),
+        only_with=WOVEN,
     )
     tokens: TokenSettings = field(default_factory=TokenSettings)
 
@@ -110,9 +130,9 @@ class Atoms:
     """Seconds of the first candidate."""
     last: Doubles
 
-    def __getitem__(self, chosen: Ints) -> Atoms:
-        rows = [self.rows[k] for k in chosen]
-        return Atoms(rows, self.sums[chosen], self.sizes[chosen], self.first[chosen], self.last[chosen])
+    def __getitem__(self, stretch: slice) -> Atoms:
+        rows, sums, sizes = self.rows[stretch], self.sums[stretch], self.sizes[stretch]
+        return Atoms(rows, sums, sizes, self.first[stretch], self.last[stretch])
 
     def joined(self, starts: Ints) -> Atoms:
         """Join neighbours into fewer atoms that begin at `starts`."""
@@ -133,17 +153,21 @@ def make_atoms(candidates: Candidates, settings: WeaverSettings) -> Atoms:
     def halves(start: int, stop: int) -> Floats:
         return token_halves(candidates.vectors[start:stop], steps[start:stop], settings.tokens.token_base)
 
-    alike = [np.empty(0, np.float32)]
-    alike += [
-        _neighbour_products(halves(i, min(i + CHUNK + 1, count)), settings.alpha_fine)
-        for i in range(0, count - 1, CHUNK)
-    ]
-    starts = _starts(np.concatenate(alike), 1 - ATOM_SHARE * settings.delta_fine, MOST_ATOMS)
-    bounds = np.append(starts, count)
-    sums = np.empty((len(starts), 2 * candidates.vectors.shape[1]), np.float32)
-    cuts = np.unique(np.append(np.searchsorted(bounds, np.arange(0, count, CHUNK)), len(starts)))
-    for k, after in pairwise(cuts.tolist()):
-        sums[k:after] = _sum_runs(halves(bounds[k], bounds[after]), bounds[k : after + 1] - bounds[k])
+    def alike(start: int) -> Floats:
+        return _neighbour_products(halves(start, min(start + CHUNK + 1, count)), settings.alpha_fine)
+
+    with ThreadPoolExecutor(cpu_count()) as pool:  # numpy computes outside the interpreter lock
+        products = [np.empty(0, np.float32), *pool.map(alike, range(0, count - 1, CHUNK))]
+        starts = _starts(np.concatenate(products), 1 - ATOM_SHARE * settings.delta_fine, MOST_ATOMS)
+        bounds = np.append(starts, count)
+        sums = np.empty((len(starts), 2 * candidates.vectors.shape[1]), np.float32)
+
+        def add_up(first: int, after: int) -> None:
+            runs = bounds[first : after + 1]
+            sums[first:after] = _sum_runs(halves(runs[0], runs[-1]), runs - runs[0])
+
+        cuts = np.unique(np.append(np.searchsorted(bounds, np.arange(0, count, CHUNK)), len(starts))).tolist()
+        list(pool.map(add_up, cuts[:-1], cuts[1:]))
     return Atoms(
         rows=np.split(np.arange(count), starts[1:]),
         sums=sums,
@@ -188,7 +212,8 @@ def _starts(alike: Floats, threshold: float, most: int) -> Ints:
 def weave_coarse(atoms: Atoms, count: int, settings: WeaverSettings) -> list[Atoms]:
     """Find the anatomical contexts G_i, in exam order."""
     label = chain_ward(weigh(atoms.sums, settings.alpha_coarse), atoms.sizes, min(count, len(atoms.rows)))
-    return [atoms[members] for members in _members(label)]
+    bounds = [0, *(np.flatnonzero(np.diff(label)) + 1).tolist(), len(label)]
+    return [atoms[start:stop] for start, stop in pairwise(bounds)]
 
 
 def _members(label: Ints) -> list[Ints]:
@@ -205,22 +230,23 @@ def coarse_count(seconds: Doubles, settings: WeaverSettings) -> int:
 
 def chain_ward(sums: Floats, sizes: Doubles, count: int) -> Ints:
     """Merge neighbours on the time line by Ward's rule until `count` groups are left; ties go to the earliest."""
-    sums, sizes = sums.copy(), sizes.copy()
     number = len(sums)
     following, before = list(range(1, number + 1)), list(range(-1, number - 1))
     version = [0] * number
-    squares = np.einsum("nd,nd->n", sums, sums).astype(np.float64) / sizes**2
-    products = np.einsum("nd,nd->n", sums[:-1], sums[1:]).astype(np.float64) / (sizes[:-1] * sizes[1:])
-    costs = sizes[:-1] * sizes[1:] / (sizes[:-1] + sizes[1:]) * (squares[:-1] + squares[1:] - 2 * products)
-    heap = [(float(cost), left, 0, 0) for left, cost in enumerate(costs)]
-    heapq.heapify(heap)
+    squares = (np.einsum("nd,nd->n", sums, sums).astype(np.float64) / sizes**2).tolist()
+    products = np.einsum("nd,nd->n", sums[:-1], sums[1:]).astype(np.float64).tolist()
+    total, weight = list(sums), sizes.tolist()  # of each group, at the place of its first member
+
+    def cost(left: int, right: int, product: float) -> float:
+        (m, n), mean_product = (weight[left], weight[right]), product / (weight[left] * weight[right])
+        return float(m * n / (m + n) * (squares[left] + squares[right] - 2 * mean_product))
 
     def push(left: int, right: int) -> None:
-        product = float(sums[left] @ sums[right]) / (sizes[left] * sizes[right])
-        weight = sizes[left] * sizes[right] / (sizes[left] + sizes[right])
-        cost = weight * (squares[left] + squares[right] - 2 * product)
-        heapq.heappush(heap, (float(cost), left, version[left], version[right]))
+        found = cost(left, right, float(total[left] @ total[right]))
+        heapq.heappush(heap, (found, left, version[left], version[right]))
 
+    heap = [(cost(left, left + 1, product), left, 0, 0) for left, product in enumerate(products)]
+    heapq.heapify(heap)
     label, left_over = np.arange(number), number
     parent = list(range(number))
     while left_over > count:
@@ -228,9 +254,9 @@ def chain_ward(sums: Floats, sizes: Doubles, count: int) -> Ints:
         right = following[left]
         if left_version != version[left] or right >= number or right_version != version[right]:
             continue
-        sums[left] += sums[right]
-        sizes[left] += sizes[right]
-        squares[left] = float(sums[left] @ sums[left]) / sizes[left] ** 2
+        total[left] = total[left] + total[right]  # not in place: `sums` belongs to the caller
+        weight[left] += weight[right]
+        squares[left] = float(total[left] @ total[left]) / weight[left] ** 2
         parent[right], version[left], version[right] = left, version[left] + 1, -1
         following[left] = following[right]
         if following[left] < number:
@@ -268,13 +294,22 @@ def average_linkage(atoms: Atoms, settings: WeaverSettings) -> Ints:
     sums = weigh(atoms.sums, settings.alpha_fine)
     products = (sums @ sums.T).astype(np.float64)
     sizes, first, last = atoms.sizes.copy(), atoms.first.copy(), atoms.last.copy()
-    span = np.inf if settings.max_span is None else settings.max_span
-    table = 1 - products / np.outer(sizes, sizes)
-    table[np.maximum.outer(last, last) - np.minimum.outer(first, first) > span] = np.inf
-    np.fill_diagonal(table, np.inf)
-    label, is_left = np.arange(len(sizes)), np.ones(len(sizes), np.bool_)
-    nearest = table.argmin(axis=1)
-    least = table[label, nearest]
+    removed = np.zeros(len(sizes))  # infinite where a group was joined to an earlier one
+
+    def distances(group: int) -> Doubles:
+        row = 1 - products[group] / (sizes[group] * sizes) + removed
+        if settings.max_span is not None:
+            row[np.maximum(last, last[group]) - np.minimum(first, first[group]) > settings.max_span] = np.inf
+        row[group] = np.inf
+        return np.asarray(row)
+
+    def find_nearest(group: int, row: Doubles) -> None:
+        nearest[group] = row.argmin()
+        least[group] = row[nearest[group]]
+
+    label, nearest, least = np.arange(len(sizes)), np.empty(len(sizes), np.int64), np.empty(len(sizes))
+    for group in range(len(sizes)):
+        find_nearest(group, distances(group))
     while least[(keep := int(least.argmin()))] <= settings.delta_fine:
         keep, gone = sorted((keep, int(nearest[keep])))
         products[keep] += products[gone]
@@ -282,16 +317,10 @@ def average_linkage(atoms: Atoms, settings: WeaverSettings) -> Ints:
         sizes[keep] += sizes[gone]
         first[keep], last[keep] = min(first[keep], first[gone]), max(last[keep], last[gone])
         label[label == gone] = keep
-        is_left[gone] = False
-        row = 1 - products[keep] / (sizes[keep] * sizes)
-        row[~is_left | (np.maximum(last, last[keep]) - np.minimum(first, first[keep]) > span)] = np.inf
-        row[keep] = np.inf
-        table[keep] = table[:, keep] = row
-        table[:, gone] = np.inf
-        least[gone] = np.inf
-        closer = row < least
-        nearest[closer], least[closer] = keep, row[closer]
-        for k in np.flatnonzero(is_left & ((nearest == gone) | (nearest == keep)) | (label == keep) & is_left):
-            nearest[k] = table[k].argmin()
-            least[k] = table[k, nearest[k]]
+        nearest[gone], least[gone], removed[gone] = -1, np.inf, np.inf
+        row = distances(keep)
+        find_nearest(keep, row)
+        # Only rounding brings a joined group nearer than its parts were.
+        for other in ((nearest == keep) | (nearest == gone) | (row < least)).nonzero()[0].tolist():
+            find_nearest(other, distances(other))
     return label

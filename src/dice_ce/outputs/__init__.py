@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+import importlib.util
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -12,7 +13,8 @@ from dice_ce.exam.open import Exam
 from dice_ce.files import atomic_folder
 from dice_ce.method.summary import Summary
 from dice_ce.outputs import dicom, fhir, findings, keyframes, pdf, report
-from dice_ce.outputs.places import check_place
+from dice_ce.outputs.images import FrameImage, Wanted, load_images
+from dice_ce.outputs.places import check_place, holds_finished
 from dice_ce.outputs.results import Results, read_results
 
 
@@ -23,8 +25,10 @@ class Output:
     name: str
     """File or folder that it writes, and so may replace, in the folder of an exam."""
     about: str
-    write: Callable[[Summary, Exam, Path], None] | None = None
-    """Takes the summary, the exam, and the path to write to."""
+    write: Callable[[Summary, FrameImage, Path], None] | None = None
+    """Takes the summary, images of the exam, and the path to write to."""
+    images: Callable[[Summary], Iterable[Wanted]] = lambda summary: ()
+    """The images that `write` will ask for."""
     export: Callable[[Results, Path], None] | None = None
     """Takes summary and keyframes as they are in the folder, and the path to write to."""
     modules: tuple[str, ...] = ()
@@ -33,10 +37,10 @@ class Output:
 
 _PDF = ("weasyprint", "jinja2")
 OUTPUTS: dict[str, Output] = {
-    "keyframes": Output("keyframes", "the image of every finding", keyframes.write),
-    "summary": Output("summary.json", "everything, for programs", lambda summary, exam, path: summary.write(path)),
+    "keyframes": Output("keyframes", "the image of every finding", keyframes.write, keyframes.images_needed),
+    "summary": Output("summary.json", "everything, for programs", lambda summary, jpeg, path: summary.write(path)),
     "findings": Output("findings.csv", "a row per finding, for spreadsheets and `evaluate`", findings.write),
-    "report": Output("report.html", "one page for people, complete in itself", report.write),
+    "report": Output("report.html", "one page for people, complete in itself", report.write, report.images_needed),
     "pdf": Output("report.pdf", "one to three pages to file and to sign", export=pdf.export, modules=_PDF),
     "dicom": Output(
         "dicom",
@@ -59,6 +63,14 @@ def read_kinds(text: str) -> tuple[str, ...]:
     if unknown or not kinds:
         raise ValueError(f"'{unknown[0] if unknown else text}' is none of {', '.join(EXPORTS)}")
     return kinds
+
+
+def is_installed(kind: str) -> bool:
+    """Whether the packages that an output needs are there, without loading them."""
+    try:
+        return all(importlib.util.find_spec(module) is not None for module in OUTPUTS[kind].modules)
+    except ModuleNotFoundError:  # not even the package that the module is in
+        return False
 
 
 def check_installed(kinds: Sequence[str]) -> None:
@@ -88,13 +100,20 @@ def write_outputs(
     check_place(folder, exam.source.path, lambda: exam.digest, force)
     check_installed(also)
     with atomic_folder(folder, {output.name for output in OUTPUTS.values()}) as draft:
+        jpeg = load_images(exam, (wanted for kind in kinds for wanted in OUTPUTS[kind].images(summary)))
         for kind in kinds:
             write = OUTPUTS[kind].write
             assert write is not None, kind
-            write(summary, exam, draft / OUTPUTS[kind].name)
+            write(summary, jpeg, draft / OUTPUTS[kind].name)
         if also:
             export_kinds(read_results(draft, identity), draft, also)
     return folder
+
+
+def write_unfinished(summary: Summary, exam: Exam, out: Path, *, force: bool = False) -> None:
+    """Write summary and report of what has been read so far, unless something finished is there: that is worth more."""
+    if not holds_finished(out / exam.id):
+        write_outputs(summary, exam, out, kinds=("summary", "report"), force=force)
 
 
 def export_results(

@@ -6,9 +6,9 @@ from pathlib import Path
 
 from dice_ce.csvfile import table_text
 from dice_ce.exam.clock import hms
-from dice_ce.exam.open import Exam
 from dice_ce.files import write_atomically
 from dice_ce.method.summary import Summary
+from dice_ce.outputs.images import FrameImage
 from dice_ce.outputs.keyframes import keyframe_name
 
 COLUMNS = (
@@ -29,7 +29,7 @@ COLUMNS = (
 )
 
 
-def write(summary: Summary, exam: Exam, path: Path) -> None:
+def write(summary: Summary, jpeg: FrameImage, path: Path) -> None:
     """Write the table."""
     write_atomically(path, findings_csv(summary).encode())
 

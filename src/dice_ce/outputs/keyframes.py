@@ -5,17 +5,27 @@ from __future__ import annotations
 import re
 from pathlib import Path
 
-from dice_ce.exam.codec import encode_image
-from dice_ce.exam.open import Exam
+from dice_ce.errors import ExamError
 from dice_ce.files import write_atomically
 from dice_ce.method.summary import Summary, SummaryItem
+from dice_ce.outputs.images import FrameImage, Wanted
 
 
-def write(summary: Summary, exam: Exam, folder: Path) -> None:
+def write(summary: Summary, jpeg: FrameImage, folder: Path) -> None:
     """Write one JPEG per finding."""
     for number, item in enumerate(summary.items, start=1):
-        image = exam.image(item.keyframe.frame)
-        write_atomically(folder / keyframe_name(number, item), encode_image(image, ".jpg"))
+        content = jpeg(item.keyframe.frame, None)
+        if content is None:
+            raise ExamError(
+                f"{summary.exam.id}: frame {item.keyframe.frame} could be decoded before and no longer can; "
+                "was the file changed? Run summarize again"
+            )
+        write_atomically(folder / keyframe_name(number, item), content)
+
+
+def images_needed(summary: Summary) -> list[Wanted]:
+    """List the keyframes of all findings."""
+    return [(item.keyframe.frame, None) for item in summary.items]
 
 
 def keyframe_name(number: int, item: SummaryItem) -> str:

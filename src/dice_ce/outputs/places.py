@@ -6,6 +6,7 @@ import json
 import os
 from collections.abc import Callable, Sequence
 from pathlib import Path
+from typing import Any
 
 from dice_ce.errors import ExamError, UsageError
 from dice_ce.exam.open import exam_name
@@ -50,10 +51,22 @@ def check_place(folder: Path, exam: Path, digest: Callable[[], str], force: bool
         )
 
 
+def holds_finished(folder: Path) -> bool:
+    """Whether a folder holds the summary of a whole exam."""
+    stored = _stored_exam(folder)
+    return stored is not None and stored.get("read", 1) == 1
+
+
 def _stored_digest(folder: Path) -> str | None:
     """Read of which exam a folder holds the summary; None if it holds none that can be read."""
+    stored = _stored_exam(folder)
+    return None if stored is None else str(stored["digest"])
+
+
+def _stored_exam(folder: Path) -> dict[str, Any] | None:
+    """Read the exam's facts; None where there is no summary, or not one that can be read."""
     try:
-        content = json.loads((folder / "summary.json").read_text(encoding="utf-8"))
-        return str(content["exam"]["digest"])
+        exam = json.loads((folder / "summary.json").read_text(encoding="utf-8"))["exam"]
+        return dict(exam) if "digest" in exam else None
     except (OSError, ValueError, KeyError, TypeError, RecursionError):
         return None

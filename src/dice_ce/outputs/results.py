@@ -39,6 +39,8 @@ def read_results(folder: Path, identity: Identity | None = None) -> Results:
     path = folder / "summary.json"
     try:
         summary = Summary.from_json(path.read_text(encoding="utf-8"))
+        if summary.exam.read < 1:
+            raise InputError("is unfinished, the exam is still being read; let summarize finish, or run it again")
         keyframes = tuple(
             (folder / "keyframes" / keyframe_name(number, item)).read_bytes()
             for number, item in enumerate(summary.items, start=1)

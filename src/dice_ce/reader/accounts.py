@@ -119,37 +119,48 @@ class Accounts:
         except sa.exc.IntegrityError as error:
             raise UsageError(f"user '{user}': there is such an account already") from error
 
-    def set_password(self, user: str, password: str) -> None:
-        """Change a password; open sessions end."""
-        self._change(user, password=_hash(password))
+    def change(
+        self, user: str, *, password: str | None = None, role: Role | None = None, is_active: bool | None = None
+    ) -> None:
+        """Change a password or role, close an account or open it again; open sessions end.
 
-    def set_active(self, user: str, is_active: bool) -> None:
-        """Close an account or open it again; accounts are never removed, because events name them."""
-        self._change(user, is_active=is_active)
-
-    def _change(self, user: str, **values: object) -> None:
+        Accounts are never removed, because events name them; and an admin is always left, because nobody else could
+        open another account again.
+        """
+        hashed = None if password is None else _hash(password)
+        given = {"password": hashed, "role": role, "is_active": is_active}
+        values = {name: value for name, value in given.items() if value is not None}
         with self._storage.engine.begin() as connection:
+            had_admin = _has_admin(connection)
             if connection.execute(t.users.update().where(t.users.c.name == user).values(**values)).rowcount == 0:
                 raise UsageError(f"user '{user}': there is no such account; see: dice-ce accounts list")
+            if had_admin and not _has_admin(connection):
+                raise UsageError(f"user '{user}': is the only admin who is left; make another one first")
             connection.execute(t.sessions.delete().where(t.sessions.c.user == user))
 
     # --- sessions ---------------------------------------------------------------------------------------------
 
-    def log_in(self, user: str, password: str) -> str | None:
-        """Begin a session; None if name or password is wrong."""
+    def is_password(self, user: str, password: str) -> bool:
+        """Whether this opens the account; takes as long where there is no such account."""
         with self._storage.look() as connection:
             row = connection.execute(sa.select(t.users).where(t.users.c.name == user)).first()
         try:
             _HASHER.verify(row.password if row is not None else _NOBODY, password)
         except argon2.exceptions.VerifyMismatchError:
-            return None
+            return False
         if row is None or not row.is_active:
-            return None
+            return False
         if _HASHER.check_needs_rehash(row.password):
             with self._storage.engine.begin() as connection:
                 connection.execute(
                     t.users.update().where(t.users.c.name == user).values(password=_HASHER.hash(password))
                 )
+        return True
+
+    def log_in(self, user: str, password: str) -> str | None:
+        """Begin a session; None if name or password is wrong."""
+        if not self.is_password(user, password):
+            return None
         return self._begin(user, now() + SESSION_LENGTH, is_local=False)
 
     def begin_local(self, user: str) -> str:
@@ -189,6 +200,12 @@ class Accounts:
         """End a session."""
         with self._storage.engine.begin() as connection:
             connection.execute(t.sessions.delete().where(t.sessions.c.token == person.token))
+
+
+def _has_admin(connection: sa.Connection) -> bool:
+    """Whether somebody may manage accounts; locks them, so that two admins do not close each other at once."""
+    c = t.users.c
+    return connection.scalar(sa.select(c.name).where(c.role == "admin", c.is_active).with_for_update()) is not None
 
 
 def _hash(password: str) -> str:

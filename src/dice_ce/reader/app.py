@@ -10,6 +10,7 @@ from typing import Annotated, Any, Literal
 
 import sqlalchemy as sa
 from fastapi import APIRouter, Depends, FastAPI, Query, Request, Response
+from fastapi import Path as PathParameter
 from fastapi.exceptions import RequestValidationError
 from fastapi.responses import JSONResponse
 from pydantic import StringConstraints
@@ -20,7 +21,7 @@ from dice_ce.errors import DiceError, error_line
 from dice_ce.reader import contract as c
 from dice_ce.reader.accounts import Person
 from dice_ce.reader.actions import MOST_FRAMES, Frame, Label
-from dice_ce.reader.evidence import NoBundleError
+from dice_ce.reader.exports import export_choices
 from dice_ce.reader.frames import MissingVideoError, UndecodableError
 from dice_ce.reader.guard import (
     COOKIE,
@@ -29,12 +30,14 @@ from dice_ce.reader.guard import (
     Asking,
     Held,
     Watched,
+    check_brake,
     find_person,
-    get_admin,
     get_service,
     set_cookie,
 )
+from dice_ce.reader.marks import NoMarkError
 from dice_ce.reader.pages import add_pages
+from dice_ce.reader.people import people
 from dice_ce.reader.report import render_pdf
 from dice_ce.reader.security import REPORT_POLICY, Gate, failure, is_same_site
 from dice_ce.reader.service import NotFoundError, Service
@@ -51,30 +54,21 @@ FRAME_SIZES: dict[str, int | None] = {"full": None, "512": 512, "256": 256, "128
 Plain = Annotated[str, StringConstraints(max_length=100, pattern=r"^[^\x00]*$")]
 
 
-FAILURES: dict[int | str, dict[str, Any]] = {
-    400: {"model": c.Failure, "description": "Not a request that makes sense"},
-    401: {"model": c.Failure, "description": "Not logged in"},
-    403: {"model": c.Failure, "description": "Not allowed, or the CSRF token is missing"},
-    404: {"model": c.Failure, "description": "There is no such thing"},
-    409: {"model": c.Failure, "description": "The state does not allow it; `review` is the state as it is now"},
-    413: {"model": c.Failure, "description": "Too large"},
-    421: {"model": c.Failure, "description": "Another host name was asked for"},
-    422: {"model": c.Failure, "description": "Not what the contract says"},
-    429: {"model": c.Failure, "description": "Too many attempts"},
-    503: {"model": c.Failure, "description": "Could not be stored; nothing was changed"},
-}
 JPEG: dict[int | str, dict[str, Any]] = {
     200: {"content": {"image/jpeg": {"schema": {"type": "string", "format": "binary"}}}},
     304: {"description": "Unchanged"},
 }
 PDF: dict[int | str, dict[str, Any]] = {200: {"content": {"application/pdf": {"schema": {"type": "string"}}}}}
+DOWNLOAD: dict[int | str, dict[str, Any]] = {
+    200: {"content": {kind: {"schema": {"type": "string"}} for kind in ("application/pdf", "application/zip")}}
+}
 HTML: dict[int | str, dict[str, Any]] = {200: {"content": {"text/html": {"schema": {"type": "string"}}}}}
 UNCHANGED: dict[int | str, dict[str, Any]] = {304: {"description": "Unchanged"}}
 
 
 # --- routes --------------------------------------------------------------------------------------------------------
 
-api = APIRouter(prefix="/api", responses=FAILURES)
+api = APIRouter(prefix="/api", responses=c.FAILURES)
 
 
 def _session(service: Service, person: Person | None) -> c.Session:
@@ -101,8 +95,7 @@ def log_in(login: c.Login, request: Request, response: Response, service: Held) 
         raise ApiError(403, "csrf", "this request comes from another page")
     accounts = service.accounts
     watched = f"{request.client.host if request.client else ''}|{login.user}"
-    if (wait := accounts.brake.seconds_left(watched)) > 0:
-        raise ApiError(429, "too_many", f"too many attempts; try again in {wait + 1:.0f} seconds")
+    check_brake(service, watched)
     token = accounts.log_in(login.user, login.password) if accounts.exist() else None
     if token is None:
         accounts.brake.failed(watched)
@@ -131,6 +124,7 @@ def get_worklist(
     label: Plain | None = None,
     search: Plain | None = None,
     reader: Plain | None = None,
+    unassigned: bool = False,
 ) -> c.Worklist:
     """List the exams that one may see."""
     rows, total, states = service.storage.worklist(
@@ -144,6 +138,7 @@ def get_worklist(
         label=label,
         search=search,
         reader=reader,
+        unassigned=unassigned,
     )
     pace = service.pace()
     return c.Worklist(
@@ -260,41 +255,24 @@ def get_report_pdf(loaded: Asked, service: Held, version: Version = None) -> Res
     return Response(content, media_type="application/pdf", headers=headers)
 
 
+@api.get("/exports")
+def get_exports(person: Asking) -> c.Exports:
+    """List what can be made for other systems."""
+    return c.Exports(exports=export_choices())
+
+
+@api.get("/exams/{exam}/exports/{kind}", response_class=Response, responses=DOWNLOAD)
+def get_export(kind: Annotated[str, PathParameter(pattern=r"^[a-z]{1,20}$")], loaded: Asked, service: Held) -> Response:
+    """Return what the software found, before any correction, as other systems take it; several files as a zip."""
+    made = service.export(loaded, kind)
+    headers = {"Content-Disposition": f'attachment; filename="{made.name}"'}
+    return Response(made.content, media_type=made.media_type, headers=headers)
+
+
 @api.post("/exams/{exam}/time", status_code=204)
 def post_time(spent: c.TimeSpent, loaded: Asked, service: Held, person: Asking) -> None:
     """Take note of time spent reading."""
     service.storage.spend(loaded.reading.id, person.user, spent.seconds)
-
-
-@api.post("/exams/{exam}/second-reading")
-def post_second_reading(wish: c.SecondReading, loaded: Asked, service: Held, person: Asking) -> c.Created:
-    """Begin an independent reading of the same exam."""
-    reader = wish.reader or person.user
-    if reader != person.user:
-        get_admin(person)
-        _check_reader(service, reader)
-    return c.Created(id=service.storage.second_reading(loaded.reading, reader))
-
-
-@api.put("/exams/{exam}/reader", status_code=204)
-def put_reader(assign: c.Assign, loaded: Asked, service: Held, person: Annotated[Person, Depends(get_admin)]) -> None:
-    """Give an exam to one reader, or to everybody."""
-    if assign.reader is not None:
-        _check_reader(service, assign.reader)
-    service.storage.assign(loaded.reading.id, assign.reader)
-
-
-def _check_reader(service: Service, name: str) -> None:
-    is_known = service.accounts.is_active(name) if service.accounts.exist() else name == service.local_user
-    if not is_known:
-        raise NotFoundError(f"there is no reader {name}")
-
-
-@api.get("/users")
-def get_users(service: Held, person: Annotated[Person, Depends(get_admin)]) -> c.Users:
-    """List the accounts."""
-    accounts = service.accounts.all()
-    return c.Users(users=tuple(c.UserView(user=one.user, role=one.role, is_active=one.is_active) for one in accounts))
 
 
 # --- errors --------------------------------------------------------------------------------------------------------
@@ -317,9 +295,9 @@ def _add_error_handlers(app: FastAPI) -> None:
     async def on_undecodable(request: Request, error: UndecodableError) -> JSONResponse:
         return failure(404, "undecodable", str(error))
 
-    @app.exception_handler(NoBundleError)
-    async def on_no_bundle(request: Request, error: NoBundleError) -> JSONResponse:
-        return failure(404, "bundle_missing", str(error))
+    @app.exception_handler(NoMarkError)
+    async def on_no_mark(request: Request, error: NoMarkError) -> JSONResponse:
+        return failure(404, "no_mark", str(error))
 
     @app.exception_handler(DiceError)
     async def on_input(request: Request, error: DiceError) -> JSONResponse:
@@ -364,6 +342,7 @@ def openapi_document() -> str:
     """Write the public contract; `docs/reference/reader-openapi.json` is this."""
     app = FastAPI(title=TITLE, version=__version__, description=DISCLAIMER)
     app.include_router(api)
+    app.include_router(people)
     return json.dumps(app.openapi(), indent=1) + "\n"
 
 
@@ -386,6 +365,7 @@ def create_app(service: Service, hosts: Collection[str]) -> FastAPI:
     )
     app.state.service = service
     app.include_router(api)
+    app.include_router(people)
     add_pages(app, service)
     _add_error_handlers(app)
     app.add_middleware(Gate, hosts=hosts)

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from datetime import datetime
-from typing import Annotated, Literal
+from typing import Annotated, Any, Literal
 
 from pydantic import Field, StringConstraints
 
+from dice_ce.reader.accounts import LEAST_PASSWORD, Role
 from dice_ce.reader.actions import MOST_FRAMES, Action, Brotz, Cecdai, Key, Landmark, Lewis, Model, Section, UserName
 
 
@@ -278,19 +279,37 @@ class Timeline(Model):
     """Of the colours, 0 to 1."""
 
 
-class Evidence(Model):
-    """Where in a frame the evidence for a label lies."""
+class Mark(Model):
+    """A rectangle, in shares of the width and height of the image."""
 
-    label: str
-    probability: float
-    """Of the label in this frame."""
     left: float
     top: float
     right: float
     bottom: float
-    """Corners of the grid in fractions of the image; beyond 0 to 1 where the image is not square."""
-    weights: tuple[tuple[float, ...], ...]
-    """Rows of cells: share of the belief that is lost when the cell is covered, 0 to 1."""
+
+
+class Evidence(Model):
+    """Where in a frame the evidence for a label lies."""
+
+    label: str
+    mark: Mark | None
+    """What the software would have called otherwise without it; null if no single place speaks for the label."""
+
+
+class Export(Model):
+    """A kind of file that other systems take."""
+
+    kind: str
+    title: str
+    about: str
+    missing: str | None
+    """What has to be done before it can be made; null if it can."""
+
+
+class Exports(Model):
+    """All of them."""
+
+    exports: tuple[Export, ...]
 
 
 class WorklistRow(Model):
@@ -335,7 +354,7 @@ class Session(Model):
     """Who one is. Without accounts there is one person, and no login."""
 
     user: str | None
-    role: Literal["reader", "admin"] | None
+    role: Role | None
     csrf: str | None
     needs_login: bool
     version: str
@@ -377,8 +396,34 @@ class UserView(Model):
     """An account."""
 
     user: str
-    role: Literal["reader", "admin"]
+    role: Role
     is_active: bool
+
+
+Password = Annotated[str, StringConstraints(min_length=LEAST_PASSWORD, max_length=1024)]
+
+
+class NewUser(Model):
+    """An account to make; the first one must be an admin's."""
+
+    user: UserName
+    password: Password
+    role: Role
+
+
+class ChangeUser(Model):
+    """What to change of an account; null leaves it. Sessions of its owner end."""
+
+    password: Password | None = None
+    role: Role | None = None
+    is_active: bool | None = None
+
+
+class ChangePassword(Model):
+    """One's own new password. All of one's sessions end."""
+
+    current: Annotated[str, StringConstraints(max_length=1024)]
+    password: Password
 
 
 class Users(Model):
@@ -400,3 +445,18 @@ class Failure(Model):
     error: Problem
     review: Review | None = None
     """The state as it is now, after a conflict."""
+
+
+FAILURES: dict[int | str, dict[str, Any]] = {
+    400: {"model": Failure, "description": "Not a request that makes sense"},
+    401: {"model": Failure, "description": "Not logged in"},
+    403: {"model": Failure, "description": "Not allowed, or the CSRF token is missing"},
+    404: {"model": Failure, "description": "There is no such thing"},
+    409: {"model": Failure, "description": "The state does not allow it; `review` is the state as it is now"},
+    413: {"model": Failure, "description": "Too large"},
+    421: {"model": Failure, "description": "Another host name was asked for"},
+    422: {"model": Failure, "description": "Not what the contract says"},
+    429: {"model": Failure, "description": "Too many attempts"},
+    503: {"model": Failure, "description": "Could not be stored; nothing was changed"},
+}
+"""What every route may answer besides."""

@@ -60,6 +60,12 @@ def get_admin(person: Asking) -> Person:
     return person
 
 
+def check_brake(service: Service, watched: str) -> None:
+    """Refuse whoever has guessed too often."""
+    if (wait := service.accounts.brake.seconds_left(watched)) > 0:
+        raise ApiError(429, "too_many", f"too many attempts; try again in {wait + 1:.0f} seconds")
+
+
 def get_exam(exam: ExamId, service: Held, person: Asking) -> Loaded:
     """Return the review that a path names, if it is for this person."""
     return service.load(exam, person)

@@ -2,7 +2,8 @@
 
 Lewis score: Gralnek IM, DeFranchis R, Seidman E, et al. Development of a capsule endoscopy scoring index for small
     bowel mucosal inflammatory change. Aliment Pharmacol Ther 2008;27:146-54. Reviews that reprint its table disagree
-    about the ulcers' extent (whole tertile 15, 20 or 25); 5, 10 and 15 are used here, and 3 x 5 x 9 = 135 is the limit.
+    about the ulcers' extent: 5, 10, 25 (Collins, World J Gastrointest Endosc 2016;8:477-88) or 8, 12, 20 (ibid.
+    2011;3:23-9). 5, 10 and 15 are used here; the limit of 135 is then one small ulcer, 3 x 5 x 9.
 CECDAI: Gal E, Geller A, Fraser G, et al. Assessment and validation of the new capsule endoscopy Crohn's disease
     activity index. Dig Dis Sci 2008;53:1933-7; Niv Y, Ilani S, Levi Z, et al. Endoscopy 2012;44:21-6.
 Cleanliness: Brotz C, Nandi N, Conn M, et al. A validation study of 3 grading systems to evaluate small-bowel cleansing

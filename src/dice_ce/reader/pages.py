@@ -76,6 +76,10 @@ def add_pages(app: FastAPI, service: Service) -> None:
             return response
         return page("worklist.html", request)
 
+    @app.get("/accounts", include_in_schema=False)
+    def accounts(request: Request) -> Response:
+        return page("accounts.html", request)
+
     @app.get("/exam/{exam}", include_in_schema=False)
     def reading(exam: str, request: Request) -> Response:
         return page("reading.html", request)

@@ -17,8 +17,8 @@ import uvicorn
 from dice_ce.errors import UsageError
 from dice_ce.reader.accounts import Accounts
 from dice_ce.reader.app import create_app
-from dice_ce.reader.evidence import Evidences
 from dice_ce.reader.frames import Videos
+from dice_ce.reader.marks import Marker
 from dice_ce.reader.security import LOOPBACK
 from dice_ce.reader.service import Service
 from dice_ce.reader.storage import Storage
@@ -52,7 +52,7 @@ def open_service(database: str | Path | None, public_url: str | None = None, bun
         accounts=Accounts(storage),
         videos=videos,
         timelines=Timelines(videos),
-        evidences=Evidences(bundle),
+        marker=Marker(bundle),
         local_key=secrets.token_urlsafe(24),
         local_user=local_user(),
         public_url=public_url,
@@ -104,7 +104,8 @@ def listen(service: Service, host: str, port: int | None) -> Listening:
     family = socket.AF_INET6 if ":" in host else socket.AF_INET
     tried = [port] if port is not None else range(DEFAULT_PORT, DEFAULT_PORT + PORTS_TRIED)
     for number in tried:
-        opened = socket.socket(family)
+        # The protocol is named, because asyncio asks for it before it switches off the wait of 40 ms in every answer.
+        opened = socket.socket(family, socket.SOCK_STREAM, socket.IPPROTO_TCP)
         opened.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         try:
             opened.bind((host, number))

@@ -2,18 +2,22 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+import hashlib
+from dataclasses import asdict, dataclass, replace
+from pathlib import Path
 
+from dice_ce.errors import InputError
 from dice_ce.exam.codec import encode_image
-from dice_ce.method.summary import Summary
+from dice_ce.method.summary import Summary, unfinished_text
 from dice_ce.reader import contract as c
 from dice_ce.reader.accounts import Accounts, Person
 from dice_ce.reader.actions import Sign
-from dice_ce.reader.evidence import Evidences
+from dice_ce.reader.exports import Download, export_choices, make_export
 from dice_ce.reader.frames import MissingVideoError, UndecodableError, VideoFacts, Videos, summary_clock
+from dice_ce.reader.marks import Marker, mark_in_summary
 from dice_ce.reader.measures import Clock, find_knots
 from dice_ce.reader.report import IMAGE_SIZE, frames_shown, render_html, signed_report
-from dice_ce.reader.state import Signed, add_event
+from dice_ce.reader.state import RefusedError, Signed, add_event
 from dice_ce.reader.storage import ConflictError, Loaded, Reading, SignedReport, Storage, now
 from dice_ce.reader.timeline import Timelines
 from dice_ce.reader.views import LEAST_DECISIONS, exam_view, history_view, review_view
@@ -31,7 +35,7 @@ class Service:
     accounts: Accounts
     videos: Videos
     timelines: Timelines
-    evidences: Evidences
+    marker: Marker
     local_key: str
     """Opens a session where there are no accounts."""
     local_user: str
@@ -93,16 +97,24 @@ class Service:
 
     def evidence(self, loaded: Loaded, frame: int, label: str) -> c.Evidence:
         """Say where in a frame the evidence for a label lies."""
-        facts = self.videos.wait(loaded.reading, loaded.summary)
-        if facts.video is None or loaded.summary is None:
-            raise MissingVideoError(facts.message or "this exam was not summarised, so that there is no evidence")
-        if label not in loaded.summary.taxonomy.labels:
+        summary = loaded.summary
+        if summary is None:
+            raise NotFoundError("this exam was not summarised, so that there is no evidence")
+        if label not in summary.taxonomy.labels:
             raise NotFoundError(f"'{label[:80]}' is not a label of the software")
-        return self.evidences.of(facts.video.exam, loaded.summary, frame, label)
+        mark = mark_in_summary(summary, frame, label)
+        if mark is None:
+            facts = self.videos.wait(loaded.reading, summary)
+            if facts.video is None:
+                raise MissingVideoError(facts.message)
+            mark = self.marker.mark(facts.video.exam, summary, frame, label)
+        return c.Evidence(label=label, mark=c.Mark(**asdict(mark)) if mark else None)
 
     def decide(self, loaded: Loaded, person: Person, decide: c.Decide) -> Loaded:
         """Add a decision; a signature comes with the report that it makes final."""
         name, at, report = loaded.reading.id, now(), None
+        if isinstance(decide.action, Sign) and loaded.summary is not None and loaded.summary.exam.read < 1:
+            raise RefusedError(f"{unfinished_text(loaded.summary.exam.read)}; sign it then", "unfinished")
         if isinstance(decide.action, Sign) and len(loaded.events) == decide.expected_version:
             event, state = add_event(loaded.initial, loaded.events, decide.action, person.user, at)
             signed = replace(loaded, events=(*loaded.events, event), state=state)
@@ -122,6 +134,21 @@ class Service:
         if found is None:
             raise NotFoundError(f"there is no version {version} of this report")
         return found
+
+    def export(self, loaded: Loaded, kind: str) -> Download:
+        """Make what other systems take of the results that this reading is about."""
+        if kind not in {one.kind for one in export_choices() if one.missing is None}:
+            raise NotFoundError(f"'{kind}' cannot be made here")
+        reading = loaded.reading
+        if reading.folder is None or reading.summary is None:
+            raise NotFoundError("this exam was not summarised, so that there is nothing to export")
+        folder, gone = Path(reading.folder), "the results that this reading began with are not there any more"
+        try:
+            if hashlib.sha256((folder / "summary.json").read_bytes()).hexdigest() != reading.summary:
+                raise NotFoundError(gone)
+            return make_export(folder, kind, reading.name)
+        except (OSError, InputError) as error:  # the line would name a place on the server
+            raise NotFoundError(f"{gone}, or not complete") from error
 
     def _report_clock(self, loaded: Loaded) -> Clock:
         return self.clock(loaded, self.videos.wait(loaded.reading, loaded.summary))

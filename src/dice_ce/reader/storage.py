@@ -23,7 +23,7 @@ from dice_ce.reader.actions import Action
 from dice_ce.reader.state import Event, RefusedError, State, add_event, difference, fold, initial_state
 
 ACTION: TypeAdapter[Action] = TypeAdapter(Action)
-Sort = Literal["name", "state", "findings", "undecided", "predicted", "changed", "duration", "frames"]
+Sort = Literal["name", "state", "findings", "undecided", "predicted", "changed", "duration", "frames", "reader"]
 _SORTED_BY = {
     "name": t.readings.c.name,
     "state": t.readings.c.state,
@@ -33,6 +33,7 @@ _SORTED_BY = {
     "changed": t.readings.c.changed_at,
     "duration": t.readings.c.duration,
     "frames": t.readings.c.frames,
+    "reader": t.readings.c.reader,
 }
 
 MOST_SUMMARIES = 32
@@ -159,6 +160,7 @@ class Storage:
         label: str | None = None,
         search: str | None = None,
         reader: str | None = None,
+        unassigned: bool = False,
     ) -> tuple[list[Reading], int, dict[str, int]]:
         """Return a page of rows, how many the filter leaves, and how many there are by state."""
         c = t.readings.c
@@ -174,6 +176,8 @@ class Storage:
             wanted.append(c.name.icontains(search, autoescape=True))
         if reader:
             wanted.append(c.reader == reader)
+        if unassigned:
+            wanted.append(c.reader.is_(None))
         column: sa.ColumnElement[Any] = _SORTED_BY[sort]
         order = sa.nulls_last(column.desc() if descending else column.asc())
         with self.look() as connection:

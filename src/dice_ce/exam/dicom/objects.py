@@ -223,9 +223,10 @@ def _by_frame(
     begin = fragments[0].offset - 8  # offsets count from the head of the first fragment
     frame_of = {offset + begin + 8: number for number, offset in enumerate(offsets)}
     if len(frame_of) != count or not frame_of.keys() <= {span.offset for span in fragments}:
+        syntax = header.file_meta.TransferSyntaxUID.name
         raise ExamError(
             f"{path}: {len(fragments)} fragments of pixels for {count} frames and no table that says which is whose: "
-            "the object is incomplete or damaged; export it again"
+            f"its transfer syntax ({syntax}) is wrong, or it is incomplete; export it again"
         )
     frames: list[list[Span]] = []
     for span in fragments:

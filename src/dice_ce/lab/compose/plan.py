@@ -121,18 +121,18 @@ def _checked(stock: Stock, split: str, lesions: Iterable[str], name: str) -> Sto
 
 def _dealt(timelines: Sequence[Timeline], count: int, seed: int) -> list[Timeline]:
     """Use every timeline once, in a random order, before any is used again."""
-    order = sorted(timelines, key=lambda timeline: _lot(f"{seed}:{timeline.exam_id}"))
+    order = sorted(timelines, key=lambda timeline: draw_lot(f"{seed}:{timeline.exam_id}"))
     return [order[i % len(order)] for i in range(count)]
 
 
-def _lot(text: str) -> int:
+def draw_lot(text: str) -> int:
     """Draw a number that depends on nothing but the text, on any machine."""
     return int.from_bytes(hashlib.sha256(text.encode()).digest()[:8], "big")
 
 
 def _streams(exam_id: str, seed: int) -> Callable[[str], np.random.Generator]:
     """Give every decision its own stream, so that a change in one does not shift the others."""
-    return lambda purpose: np.random.default_rng(_lot(f"{seed}:{exam_id}:{purpose}"))
+    return lambda purpose: np.random.default_rng(draw_lot(f"{seed}:{exam_id}:{purpose}"))
 
 
 def _plan_exam(

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections import Counter, defaultdict
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -63,11 +63,11 @@ def gather(sightings: Sequence[Sighting], seconds: Series) -> tuple[Sight, ...]:
 
 def best_views(frames: Sequence[LabelledFrame], clear: Series, resting: npt.NDArray[np.bool_]) -> Series:
     """Rate the view of every frame from 0 to 1: clear above all, then a large and central lesion, then at rest."""
-    framing = np.array([_framing(frame) for frame in frames])
-    return np.asarray(clear * (0.6 + 0.3 * framing + 0.1 * resting))
+    framed = np.array([framing(frame) for frame in frames])
+    return np.asarray(clear * (0.6 + 0.3 * framed + 0.1 * resting))
 
 
-def _framing(frame: LabelledFrame) -> float:
+def framing(frame: LabelledFrame) -> float:
     """Rate how large and how central the largest box is; half of it all where nobody drew one."""
     if not frame.boxes:
         return 0.5
@@ -85,7 +85,7 @@ def _seen(one: Sighting, seconds: Series) -> float:
 def report(
     sightings: Sequence[Sighting], sights: Sequence[Sight], seconds: Series, views: Mapping[int, Series]
 ) -> tuple[Reported, ...]:
-    """Choose what is reported: important, long or well seen; the n-th of a kind counts for an n-th.
+    """Choose what is reported: what is important, long in view or well seen.
 
     `views` rates the frames of each sighting.
     """
@@ -100,12 +100,22 @@ def report(
         )
         minutes = sum(_seen(sightings[event], seconds) for event in sight.events) / 60
         rated.append((IMPORTANCE[sight.label] * math.log2(1 + minutes) * view, -frame, sight))
+    return choose_reported(rated, seconds, THRESHOLD)
+
+
+def choose_reported(
+    rated: Iterable[tuple[float, int, Sight]], seconds: Series, threshold: float
+) -> tuple[Reported, ...]:
+    """Report what scores high enough, at most so many; the n-th of a kind counts for an n-th.
+
+    Given are score, best frame and sight.
+    """
     kinds: Counter[str] = Counter()
     chosen = []
     for score, frame, sight in sorted(rated, key=lambda one: (-one[0], one[1])):
         kinds[sight.label] += 1
         chosen.append((score / kinds[sight.label], frame, sight))
-    chosen = sorted((one for one in chosen if one[0] >= THRESHOLD), key=lambda one: (-one[0], one[1]))[:MOST]
+    chosen = sorted((one for one in chosen if one[0] >= threshold), key=lambda one: (-one[0], one[1]))[:MOST]
     return tuple(
         Reported(f"F{number:02d}", sight.label, frame, float(seconds[frame]), sight.events, round(score, 3))
         for number, (score, frame, sight) in enumerate(sorted(chosen, key=lambda one: one[1]), start=1)

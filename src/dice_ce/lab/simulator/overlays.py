@@ -59,6 +59,8 @@ class Style:
     is_smooth: bool = True
     """Anti-aliased."""
     crf: int = 23
+    qscale: int = 0
+    """Unless 0: MPEG-4 Part 2 with this quantiser, as older recorders write, instead of H.264."""
     field: Literal["octagon", "round"] = "octagon"
     has_logo: bool = False
 
@@ -176,6 +178,35 @@ STYLES: dict[str, Style] = {
             with_letters,
             (Line("{time}", "top left", (255, 200, 60)), Line(DATE, "bottom right")),
             crf=30,
+        ),
+        Style(
+            "inside-like",
+            (512, 512),
+            "DejaVuSans-Bold.ttf",
+            18,
+            hms,
+            (Line("{time}", "across"), Line(PATIENT_ID, "bottom left", is_name=True)),
+            has_shadow=True,
+        ),
+        Style(
+            "mpeg4-like",
+            (576, 432),
+            "STIXGeneralBol.ttf",
+            18,
+            time_of_day,
+            (Line("14.03.2021 {time}", "bottom left", (255, 255, 0)), Line(NAME, "top right", is_name=True)),
+            qscale=7,
+        ),
+        Style(
+            "small-like",
+            (256, 256),
+            "cmtt10.ttf",
+            16,
+            hms,
+            (Line("{time}", "top right", (200, 255, 255)), Line(PATIENT_ID, "bottom left", is_name=True)),
+            is_smooth=False,
+            qscale=3,
+            field="round",
         ),
     )
 }
@@ -297,9 +328,11 @@ def write_overlaid(
     """Write the video that a recorder of this style would export; images are used again as long as times last."""
     pool = list(images)
     with av.open(str(path), "w", format="mp4") as container:
-        stream: Any = container.add_stream(
-            "libx264", rate=playback_fps, options={"preset": "veryfast", "crf": str(style.crf)}
-        )
+        stream: Any = container.add_stream("mpeg4" if style.qscale else "libx264", rate=playback_fps)
+        if style.qscale:
+            stream.codec_context.qmin = stream.codec_context.qmax = style.qscale
+        else:
+            stream.options = {"preset": "veryfast", "crf": str(style.crf)}
         stream.width, stream.height = style.canvas
         stream.pix_fmt, stream.gop_size = "yuv420p", gop
         stream.codec_context.time_base = Fraction(1, playback_fps)

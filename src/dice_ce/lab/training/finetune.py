@@ -13,7 +13,6 @@ import math
 import time
 from collections.abc import Callable, Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
-from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -25,6 +24,7 @@ from dice_ce.errors import InputError, require
 from dice_ce.files import write_atomically
 from dice_ce.lab.training.augment import Augmentation, augment, paste
 from dice_ce.lab.training.examples import Examples
+from dice_ce.lab.training.heads import single_threaded
 from dice_ce.lab.training.network import CLASSES, SELECTOR, Network, features, frozen_session, head
 from dice_ce.types import Floats, Progress
 
@@ -89,7 +89,7 @@ def finetune(
     if checkpoint is not None and checkpoint.exists():
         state.load(checkpoint, _fingerprint(recipe, examples))
     saved, sessions = time.monotonic(), dict[int, Any]()
-    with _single_threaded(), ThreadPoolExecutor(WORKERS) as workers:
+    with single_threaded(), ThreadPoolExecutor(WORKERS) as workers:
         for step, pixels, targets in _batches(examples, recipe, state.step):
             size = pixels.shape[1]
             if size not in sessions:
@@ -103,20 +103,6 @@ def finetune(
                     look(state.step, network.with_parameters(state.mean))
                 saved = time.monotonic()
     return network.with_parameters(state.mean), state.curve
-
-
-@contextmanager
-def _single_threaded() -> Iterator[None]:
-    """Let torch compute in the calling thread alone.
-
-    Workers that meet once per step lose less to a busy machine than threads that meet in every layer.
-    """
-    before = torch.get_num_threads()
-    torch.set_num_threads(1)
-    try:
-        yield
-    finally:
-        torch.set_num_threads(before)
 
 
 def _fingerprint(recipe: Recipe, examples: Examples) -> str:

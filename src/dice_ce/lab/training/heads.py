@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import math
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
@@ -99,9 +100,25 @@ def train_diagnoser(samples: Samples, config: HeadConfig = HeadConfig()) -> Trai
 def _fit(
     samples: Samples, targets: npt.NDArray[np.bool_], weight: npt.NDArray[np.float32], config: HeadConfig
 ) -> Trained:
-    members = [_fit_member(samples, targets, weight, config, member) for member in range(config.members)]
+    with single_threaded():
+        members = [_fit_member(samples, targets, weight, config, member) for member in range(config.members)]
     log = np.mean([losses for _, losses in members], axis=0)
     return Trained(merged([head for head, _ in members]), tuple(round(float(loss), 5) for loss in log))
+
+
+@contextmanager
+def single_threaded() -> Iterator[None]:
+    """Let torch compute in the calling thread alone, so that the number of cores does not change what is learnt.
+
+    Threads that meet in every layer gain little on small networks, and spin for hours on a busy machine.
+    """
+    torch: Any = require("torch", extra="train", purpose="training")
+    before = torch.get_num_threads()
+    torch.set_num_threads(1)
+    try:
+        yield
+    finally:
+        torch.set_num_threads(before)
 
 
 def _fit_member(

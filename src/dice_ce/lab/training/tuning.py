@@ -30,7 +30,7 @@ from dice_ce.method.settings import Settings
 from dice_ce.method.weaver import WeaverSettings
 from dice_ce.progress import Watch
 from dice_ce.settings import Value, declarations, values_of, with_values
-from dice_ce.types import Progress
+from dice_ce.types import Doubles, Progress
 
 TRIAL_COLUMNS = ("method", "trial", "ldr", "sensitivity", "redundancy_window", "items", "settings")
 TRIALS = 200
@@ -244,6 +244,37 @@ def fit_rankers(grounds: Sequence[Ground], settings: Settings) -> dict[str, Rank
     }
 
 
+def agreement(tuned: Tuned) -> float:
+    """Tell how far two datasets agree on which settings are good: Spearman's rank correlation over the trials.
+
+    Of more than two, the mean over all pairs; not a number where there is one dataset, or nothing to rank.
+    """
+    places = range(len(tuned.weights))
+    worth = np.array([[_worth(trial, place) for trial in tuned.trials] for place in places])
+    if len(worth) < 2 or len(tuned.trials) < 2:
+        return float("nan")
+    ranks = np.array([_mean_ranks(row) for row in worth])
+    centred = ranks - ranks.mean(axis=1, keepdims=True)
+    lengths = np.linalg.norm(centred, axis=1)
+    pairs = [(i, j) for i in places for j in places if i < j]
+    found = [centred[i] @ centred[j] / (lengths[i] * lengths[j]) for i, j in pairs if lengths[i] and lengths[j]]
+    return float(np.mean(found)) if found else float("nan")
+
+
+def _worth(trial: Trial, place: int) -> float:
+    """Return what tuning maximises, on one dataset alone."""
+    own = _trial(
+        {}, {(0, patient): counts for (of, patient), counts in trial.by_patient.items() if of == place}, (1.0,)
+    )
+    return own.ldr + own.sensitivity / 2
+
+
+def _mean_ranks(values: Doubles) -> Doubles:
+    """Rank values; equal ones share the mean of their ranks."""
+    _, group, size = np.unique(np.round(values, 9), return_inverse=True, return_counts=True)
+    return np.asarray((np.cumsum(size) - (size + 1) / 2)[group], np.float64)
+
+
 def tuned_text(tuned: Mapping[str, Tuned], trials: int) -> str:
     """Write the best trial of every method as a table."""
     lines = [
@@ -255,6 +286,10 @@ def tuned_text(tuned: Mapping[str, Tuned], trials: int) -> str:
         new = left_out(result)
         figures = (f"{one.ldr:.3f}{one.sensitivity:>7.3f}{one.items:>7.1f}" for one in (result.best, new))
         lines.append(f"{name:<14}{next(figures):>20}   {next(figures):>30}  {shown}")
+    agreed = {name: agreement(result) for name, result in tuned.items()}
+    if any(np.isfinite(value) for value in agreed.values()):
+        told = ", ".join(f"{name} {value:.2f}" for name, value in agreed.items() if np.isfinite(value))
+        lines.append(f"agreement of the datasets on which settings are good (rank correlation): {told}")
     return "\n".join(lines)
 
 

@@ -1,4 +1,4 @@
-"""Where the evidence lies: the part of a keyframe without which the diagnoser would say something else.
+"""Where the evidence lies: the part of a frame without which the diagnoser would say something else.
 
 The encoder's feature is the maximum over a map of 7x7 parts. What the diagnoser would have said without having seen one
 part and its neighbours is therefore known exactly, at the cost of one small head per part: the maximum over the others.
@@ -32,10 +32,23 @@ TINY = 1e-12
 
 def locate_evidence(exam: Exam, judged: Judged, bundle: Bundle) -> Mapping[int, Mark]:
     """Mark the keyframes of all items, by frame; empty where the networks cannot tell."""
-    encoder, diagnoser = bundle.encoder, bundle.diagnoser
-    if not (isinstance(encoder, OnnxEncoder) and encoder.has_map and isinstance(diagnoser, HeadDiagnoser)):
+    if not can_locate(bundle):
         return {}
     labels = {int(judged.candidates.frames.index[judged.keyframe(one)]): one.label for one in judged.kept}
+    return mark_frames(exam, labels, bundle)
+
+
+def can_locate(bundle: Bundle) -> bool:
+    """Whether the networks can tell where they look."""
+    encoder = bundle.encoder
+    return isinstance(encoder, OnnxEncoder) and encoder.has_map and isinstance(bundle.diagnoser, HeadDiagnoser)
+
+
+def mark_frames(exam: Exam, labels: Mapping[int, int], bundle: Bundle) -> Mapping[int, Mark]:
+    """Mark where the evidence for a label lies, by frame; frames without one such place are left out."""
+    encoder, diagnoser = bundle.encoder, bundle.diagnoser
+    assert isinstance(encoder, OnnxEncoder), "see can_locate"
+    assert isinstance(diagnoser, HeadDiagnoser), "see can_locate"
     marks = {}
     for frame, image in exam.images(sorted(labels), size=encoder.input_size, resize=encoder.resize):
         loss = evidence_map(encoder.encode_map(image[None])[0], diagnoser.head, labels[frame])

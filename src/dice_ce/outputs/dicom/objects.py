@@ -165,7 +165,6 @@ class _Maker:
             record_evidence=False,
             **self._place("report"),
         )
-        one.ContentLabel = "RESEARCH"
         if not shown:  # then the header stood in for an image
             del one.CurrentRequestedProcedureEvidenceSequence
         scheme = Dataset()

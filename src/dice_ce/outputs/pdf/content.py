@@ -39,6 +39,7 @@ def content_of(results: Results) -> dict[str, Any]:
         "disclaimer": DISCLAIMER,
         "exam": summary.exam.id,
         "patient": _patient(results.identity),
+        "whose": _whose(results.identity),
         "facts": _facts(summary),
         "headline": _headline(summary),
         "is_exam_time": summary.exam.clock.is_exam_time,
@@ -62,6 +63,14 @@ def _patient(identity: Identity | None) -> list[tuple[tuple[str, str], tuple[str
         (("Date of exam", _date(known.study_date)), ("Accession no.", known.accession_number)),
         (("Referred by", referrer), ("Indication", "")),
     ]
+
+
+def _whose(identity: Identity | None) -> str:
+    """Say in one line whose exam it is, for every further page: pages get separated."""
+    known = identity or Identity()
+    name = ", ".join(part for part in known.patient_name.split("^") if part)
+    born, number = _date(known.birth_date), known.patient_id
+    return " · ".join(filter(None, (name, born and f"born {born}", number and f"ID {number}")))
 
 
 def _date(text: str) -> str:

@@ -8,17 +8,16 @@ from pathlib import Path
 from markupsafe import Markup
 
 from dice_ce import DISCLAIMER
-from dice_ce.exam.codec import encode_image
-from dice_ce.exam.open import Exam
 from dice_ce.files import write_atomically
 from dice_ce.method.reliability import LEAST, LEAST_CASES
 from dice_ce.method.summary import Summary
+from dice_ce.outputs.images import FrameImage, Wanted
 from dice_ce.outputs.report import contexts, overview
-from dice_ce.outputs.report.pages import FrameImage, Material, asset, environment
+from dice_ce.outputs.report.pages import Material, asset, environment
 from dice_ce.outputs.report.theme import theme_css
 from dice_ce.outputs.report.timeline import draw_timeline, legend
 
-__all__ = ["FrameImage", "images_needed", "render_report", "write"]
+__all__ = ["images_needed", "render_report", "write"]
 
 
 def render_report(summary: Summary, jpeg: FrameImage) -> str:
@@ -56,22 +55,16 @@ def render_report(summary: Summary, jpeg: FrameImage) -> str:
     )
 
 
-def write(summary: Summary, exam: Exam, path: Path) -> None:
+def write(summary: Summary, jpeg: FrameImage, path: Path) -> None:
     """Write the report, with the images that it shows inside it."""
-    # In the order of the frames, because going forward in a video is cheap and going back is not.
-    images = {
-        (frame, size): encode_image(image, ".jpg")
-        for frame, size in images_needed(summary)
-        for _, image in exam.images([frame], size=size)
-    }
-    write_atomically(path, render_report(summary, lambda frame, size: images.get((frame, size))).encode())
+    write_atomically(path, render_report(summary, jpeg).encode())
 
 
-def images_needed(summary: Summary) -> list[tuple[int, int]]:
-    """List the (frame, size) pairs that the report asks for, by frame, so that they can be decoded in one pass."""
-    needed: set[tuple[int, int]] = set()
+def images_needed(summary: Summary) -> list[Wanted]:
+    """List the images that the report asks for, by frame."""
+    needed: set[Wanted] = set()
 
-    def note(frame: int, size: int) -> None:
+    def note(frame: int, size: int | None) -> None:
         needed.add((frame, size))
 
     render_report(summary, note)

@@ -6,7 +6,7 @@ import json
 from collections.abc import Iterator
 from dataclasses import asdict, dataclass
 
-from dice_ce.method.summary import ExamFacts, Summary
+from dice_ce.method.summary import ExamFacts, Summary, unfinished_text
 from dice_ce.outputs.report.pages import Material
 from dice_ce.outputs.report.words import duration, number, plural
 
@@ -51,7 +51,7 @@ def facts(summary: Summary, material: Material) -> Iterator[tuple[str, str, str 
 
 
 def troubles(exam: ExamFacts) -> list[str]:
-    """Say what limits this exam."""
+    """Say what limits this exam; that it is unfinished has a place of its own."""
     undecodable, doubtful = exam.undecodable, exam.doubtful
     lines = []
     if undecodable:
@@ -60,7 +60,7 @@ def troubles(exam: ExamFacts) -> list[str]:
         lines.append(f"{plural(len(undecodable), 'frame')} could not be decoded and went unread: {named}{more}.")
     if doubtful:
         lines.append(f"{plural(doubtful, 'frame')} decoded after a damaged one may show its damage.")
-    return [*lines, *map(str, exam.warnings)]
+    return [*lines, *(warning for warning in exam.warnings if warning != unfinished_text(exam.read))]
 
 
 def reading(summary: Summary) -> Reading:

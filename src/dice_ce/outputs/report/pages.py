@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import base64
-from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
@@ -12,13 +11,11 @@ from jinja2 import Environment, FileSystemLoader, StrictUndefined
 from markupsafe import Markup
 
 from dice_ce.exam.clock import hms
+from dice_ce.outputs.images import FrameImage
 from dice_ce.outputs.report.contexts import spread
 from dice_ce.outputs.report.theme import SHAPES
 from dice_ce.outputs.report.words import anchor, duration, general, grade_class, heading, number, percent, plural
 from dice_ce.taxonomy import PALETTE, Taxonomy
-
-FrameImage = Callable[[int, int], bytes | None]
-"""JPEG bytes of a frame at a size, or None if it cannot be decoded."""
 
 _HERE = Path(__file__).parent
 FILTERS = {

@@ -20,14 +20,16 @@ MARK_ROOM = 2.6
 """Percent of the width that a mark needs on a narrow page; nearer ones are stacked."""
 MOST_LANES = 6
 SPAN_LANE, SPAN_HEIGHT = 16, 9
+LEAST_SPAN = 0.25
+"""Percent of the width: what was seen in a single frame has no length, and browsers draw nothing without a width."""
 SCORE_HEIGHT, CANDIDATES_HEIGHT, GAP = 44, 26, 10
 AXIS_HEIGHT = 24
 TICKS = (10, 60, 300, 600, 1800, 3600, 7200, 14400, 43200, 86400)
 MOST_TICKS = 14
 SPANS = (
     ("kept", "Findings"),
-    ("beside_likelier", "Beside a likelier one"),
-    ("unlikely", "Unlikely to be reported"),
+    ("beside_likelier", "Same moment"),
+    ("unlikely", "Unlikely"),
     ("low_confidence", "Too doubtful"),
     ("normal", "Normal"),
 )
@@ -158,14 +160,15 @@ def stack(places: Sequence[float]) -> list[int]:
 
 
 def _drawn(item: SummaryItem, y: float, axis: Axis, material: Material) -> Drawn:
+    begin = min(axis.place(item.first_seconds), 100 - LEAST_SPAN)
     return Drawn(
         anchor=anchor(item),
         verdict=item.verdict,
         colour=material.colour(item.label),
         shape=material.shape(item.label),
         y=y,
-        begin=axis.place(item.first_seconds),
-        end=axis.place(item.last_seconds),
+        begin=begin,
+        end=max(axis.place(item.last_seconds), begin + LEAST_SPAN),
         place=axis.place(item.keyframe.seconds),
         words=f"{heading(item.label)}, {percent(item.confidence)}, {material.time(item.keyframe.seconds)}",
     )

@@ -11,6 +11,8 @@
  * @typedef {{rows: Row[], total: number, page: number, pages: number, states: Record<string, number>,
  *   labels: Label[]}} Worklist
  * @typedef {{frame: number, seconds: number, score: number, probability: number}} EvidenceFrame
+ * @typedef {{left: number, top: number, right: number, bottom: number}} Mark in shares of the image
+ * @typedef {{label: string, mark: Mark | null}} Evidence
  * @typedef {{id: string, label: string, verdict: string, reason: string, confidence: number, likelihood: number,
  *   runner_up: string, margin: number, provisional: string, fell_back: boolean, keyframe: number,
  *   support: EvidenceFrame[], dissent: EvidenceFrame[], evidence_before: number[], evidence: number[]}} Context
@@ -42,6 +44,8 @@
  *   candidates: number[] | null, colours: (string | null)[] | null, changes: number[],
  *   colour_state: "ready" | "working" | "missing", progress: number}} TimelineFacts
  * @typedef {{sequence: number, by: string, at: string, kind: string, about: string, is_undone: boolean}} EventLine
+ * @typedef {{user: string, role: string, is_active: boolean}} User
+ * @typedef {{kind: string, title: string, about: string, missing: string | null}} Export
  * @typedef {{kind: string} & Record<string, unknown>} Action
  */
 

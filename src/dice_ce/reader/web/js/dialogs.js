@@ -126,3 +126,31 @@ export function chooseOne(title, choices) {
     ),
   ]);
 }
+
+/**
+ * Ask for several short texts at once.
+ * @param {string} title @param {{name: string, words: string, props: import("./dom.js").Props}[]} fields
+ * @param {string} button @param {string} [help]
+ * @returns {Promise<Record<string, string> | null>}
+ */
+export async function fillIn(title, fields, button, help = "") {
+  /** @type {Record<string, string> | null} */
+  let values = null;
+  await ask(title, (dialog) => {
+    const inputs = fields.map(({ name, props }, i) => h("input", { id: `ask-${name}`, required: true, autofocus: i === 0, ...props }));
+    const form = h(
+      "form",
+      { class: "fields" },
+      help !== "" && h("p", { class: "soft" }, help),
+      fields.map(({ name, words }, i) => h("div", { class: "field" }, h("label", { for: `ask-${name}` }, words), inputs[i])),
+      h("footer", null, h("button", { type: "submit", class: "primary" }, button)),
+    );
+    form.addEventListener("submit", (event) => {
+      event.preventDefault();
+      values = Object.fromEntries(fields.map(({ name }, i) => [name, inputs[i].value]));
+      dialog.close();
+    });
+    return [form];
+  });
+  return values;
+}

@@ -34,6 +34,12 @@ export const READING = [
   { group: "Image", keys: ["Alt+ArrowRight"], action: "contrast+", says: "more contrast" },
   { group: "Image", keys: ["Alt+ArrowLeft"], action: "contrast-", says: "less contrast" },
   { group: "Image", keys: ["i"], action: "evidence", says: "mark where the evidence lies" },
+  { group: "Page", keys: ["f"], action: "tab-findings", says: "findings" },
+  { group: "Page", keys: ["d"], action: "tab-aside", says: "set aside" },
+  { group: "Page", keys: ["v"], action: "tab-measures", says: "landmarks and measures" },
+  { group: "Page", keys: ["o"], action: "report", says: "report" },
+  { group: "Page", keys: ["h"], action: "worklist", says: "worklist" },
+  { group: "Page", keys: ["?"], action: "help", says: "these keys" },
   { group: "Deciding", keys: ["c"], action: "confirm", says: "confirm the finding, or take that back" },
   { group: "Deciding", keys: ["Enter"], action: "confirm-next", says: "confirm it and go to the next" },
   { group: "Deciding", keys: ["x"], action: "reject", says: "reject it, or take that back" },
@@ -52,12 +58,6 @@ export const READING = [
   { group: "Landmarks at this frame", keys: ["w"], action: "landmark2", says: "first duodenal" },
   { group: "Landmarks at this frame", keys: ["e"], action: "landmark3", says: "first caecal (ileo-caecal valve)" },
   { group: "Landmarks at this frame", keys: ["r"], action: "landmark4", says: "last frame of the exam" },
-  { group: "Page", keys: ["f"], action: "tab-findings", says: "findings" },
-  { group: "Page", keys: ["d"], action: "tab-aside", says: "set aside" },
-  { group: "Page", keys: ["v"], action: "tab-measures", says: "landmarks and measures" },
-  { group: "Page", keys: ["o"], action: "report", says: "report" },
-  { group: "Page", keys: ["h"], action: "worklist", says: "worklist" },
-  { group: "Page", keys: ["?"], action: "help", says: "these keys" },
 ];
 
 /** @type {Binding[]} */
@@ -69,6 +69,15 @@ export const WORKLIST = [
   { group: "Worklist", keys: ["["], action: "page-1", says: "previous page" },
   { group: "Worklist", keys: ["]"], action: "page+1", says: "next page" },
   { group: "Worklist", keys: ["?"], action: "help", says: "these keys" },
+];
+
+/**
+ * For those who give exams to readers.
+ * @type {Binding[]}
+ */
+export const ASSIGNING = [
+  { group: "Assigning", keys: ["s"], action: "choose", says: "choose the exam, or not" },
+  { group: "Assigning", keys: ["a"], action: "assign", says: "give the chosen ones to a reader" },
 ];
 
 /** @type {Binding[]} */

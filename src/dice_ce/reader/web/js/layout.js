@@ -1,8 +1,9 @@
 // Where everything stands on the reading page.
 
+import { accountButton } from "./account.js";
 import { fill, h, icon, iconButton } from "./dom.js";
 import { hint, READING } from "./keys.js";
-import { accountButton, disclaimer, themeButton } from "./shell.js";
+import { disclaimer, themeButton } from "./shell.js";
 
 export const TABS = /** @type {const} */ (["findings", "aside", "measures"]);
 const LANES = ["Findings", "Colour", "Suspicion"];

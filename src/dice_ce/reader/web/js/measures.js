@@ -41,7 +41,7 @@ const LEWIS_ULCERS = [
 const TERTILES = ["First tertile", "Second tertile", "Third tertile"];
 
 const CECDAI = [
-  ["inflammation", "Inflammation", ["0 none", "1 mild oedema, hyperaemia", "2 moderate oedema, hyperaemia", "3 severe, bleeding, exudate, erosion, small ulcer", "4 moderate ulcer (0.5 to 2 cm)", "5 large ulcer (over 2 cm)"]],
+  ["inflammation", "Inflammation", ["0 none", "1 mild to moderate oedema, hyperaemia, denudation", "2 severe oedema, hyperaemia, denudation", "3 bleeding, exudate, erosion, small ulcer (under 0.5 cm)", "4 moderate ulcer (0.5 to 2 cm)", "5 large ulcer (over 2 cm)"]],
   ["extent", "Extent", ["0 none", "1 focal, one segment", "2 patchy, two or three segments", "3 diffuse, more than three"]],
   ["stricture", "Stricture", ["0 none", "1 single, passed", "2 multiple, passed", "3 obstruction, not passed"]],
 ];
@@ -92,10 +92,10 @@ function landmarkRow(landmark, i, review, page) {
   return h(
     "li",
     { "data-landmark": landmark.name },
-    h("span", { class: "name" }, landmark.words),
+    h("span", { class: "name" }, landmark.words.replace(" image", "")),
     set
       ? h("button", { type: "button", class: "link", "aria-label": `Go to ${landmark.words}`, onclick: () => page.onFrame(set.frame) }, hms(set.seconds))
-      : h("span", { class: "soft" }, "not set"),
+      : h("span", { class: "soft" }, "–"),
     h(
       "button",
       { type: "button", disabled: isSigned, "aria-label": `${landmark.words}: set at this frame`, onclick: () => page.onLandmark(landmark.name, false) },

@@ -1,14 +1,16 @@
 // The report: its text, its images, its signature. What is signed stays as it is; an addendum is a new version.
 
+import { accountButton } from "./account.js";
 import { ApiError, examInAddress, frameAddress, get, leaveIfLoggedOut, openSession } from "./api.js";
 import { Clock } from "./clock.js";
 import { confirmFirst, writeText } from "./dialogs.js";
 import { fill, h, icon, iconButton } from "./dom.js";
+import { exportsSection } from "./exports.js";
 import { evidenceOf } from "./findings.js";
 import { hint, REPORT } from "./keys.js";
 import { glyph } from "./labels.js";
 import { Outbox } from "./outbox.js";
-import { accountButton, connectionBanner, disclaimer, helpDialog, listenToKeys, themeButton, toast } from "./shell.js";
+import { connectionBanner, disclaimer, helpDialog, listenToKeys, themeButton, toast } from "./shell.js";
 import { spread } from "./strips.js";
 import { heading, hms, moment, plural } from "./words.js";
 
@@ -81,7 +83,7 @@ function openReport(session, details) {
     h(
       "main",
       { class: "writing" },
-      h("div", { class: "edit" }, signing, sections, h("section", null, h("h2", null, "Images"), images), h("section", { class: "history" }, h("h2", null, "Versions"), versions, trail)),
+      h("div", { class: "edit" }, signing, sections, h("section", null, h("h2", null, "Images"), images), h("section", { class: "history" }, h("h2", null, "Versions"), versions, trail), details.is_summarised && exportsSection(exam)),
       preview,
     ),
     h("footer", { class: "foot" }, disclaimer(session)),

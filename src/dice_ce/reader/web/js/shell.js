@@ -2,7 +2,7 @@
 
 import { fill, h, icon, iconButton, usesKey } from "./dom.js";
 import { actionOf, written } from "./keys.js";
-import { request, send } from "./api.js";
+import { request } from "./api.js";
 
 /** @typedef {import("./keys.js").Binding} Binding */
 /** @typedef {import("./api.js").Session} Session */
@@ -38,29 +38,6 @@ export function themeButton() {
   draw();
   return button;
 }
-
-/**
- * Who is here, and the way out.
- * @param {Session} session
- */
-export function accountButton(session) {
-  if (!session.needs_login && session.role === null) return null;
-  if (!session.user || !hasAccounts(session)) return null;
-  return h(
-    "span",
-    { class: "account" },
-    h("span", { class: "who" }, session.user),
-    iconButton("out", "Log out", {
-      onclick: async () => {
-        await send("POST", "/api/logout", {});
-        location.assign("/login");
-      },
-    }),
-  );
-}
-
-/** @param {Session} session */
-const hasAccounts = (session) => session.needs_login;
 
 /** @param {Session} session */
 export const disclaimer = (session) => h("p", { class: "disclaimer" }, session.disclaimer);

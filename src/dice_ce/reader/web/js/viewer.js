@@ -2,7 +2,6 @@
 
 import { clamp } from "./geometry.js";
 import { fill, h } from "./dom.js";
-import { outline } from "./evidence.js";
 
 /**
  * @typedef {{scale: number, x: number, y: number, brightness: number, contrast: number}} Look
@@ -12,6 +11,7 @@ import { outline } from "./evidence.js";
 /** @type {Look} */
 export const PLAIN = { scale: 1, x: 0, y: 0, brightness: 1, contrast: 1 };
 const MOST_SCALE = 8;
+const MARK_COLOUR = "#ffe08a";
 const LIGHT = { least: 0.5, most: 2.2 };
 
 /**
@@ -142,7 +142,7 @@ export class Viewer {
     const [left, top] = [(width - w) / 2 + x * side, (height - tall) / 2 + y * side];
     context.drawImage(loaded.image, left, top, w, tall);
     context.filter = "none";
-    if (marked?.evidence) drawOutline(context, marked.evidence, left, top, w, tall, ratio);
+    if (marked?.mark) drawMark(context, marked.mark, left, top, w, tall, ratio);
   }
 
   listen() {
@@ -210,19 +210,23 @@ export class Viewer {
 }
 
 /**
- * @param {CanvasRenderingContext2D} context @param {import("./evidence.js").Evidence} evidence @param {number} left
+ * Four corners around the place, so that nothing covers its edge.
+ * @param {CanvasRenderingContext2D} context @param {import("./api.js").Mark} mark @param {number} left
  * @param {number} top @param {number} width @param {number} height @param {number} ratio
  */
-function drawOutline(context, evidence, left, top, width, height, ratio) {
-  const x = (/** @type {number} */ share) => left + width * (evidence.left + share * (evidence.right - evidence.left));
-  const y = (/** @type {number} */ share) => top + height * (evidence.top + share * (evidence.bottom - evidence.top));
+function drawMark(context, mark, left, top, width, height, ratio) {
+  const [x, y] = [left + width * mark.left, top + height * mark.top];
+  const [w, tall] = [width * (mark.right - mark.left), height * (mark.bottom - mark.top)];
+  const arm = Math.min(w, tall) / 4;
   context.beginPath();
-  for (const [fromX, fromY, toX, toY] of outline(evidence)) {
-    context.moveTo(x(fromX), y(fromY));
-    context.lineTo(x(toX), y(toY));
-  }
-  context.lineCap = "round";
-  for (const [colour, wide] of /** @type {const} */ ([["rgb(0 0 0 / 0.55)", 4.5], ["#ffe08a", 2]])) {
+  for (const [cornerX, towardsX] of [[x, 1], [x + w, -1]])
+    for (const [cornerY, towardsY] of [[y, 1], [y + tall, -1]]) {
+      context.moveTo(cornerX + towardsX * arm, cornerY);
+      context.lineTo(cornerX, cornerY);
+      context.lineTo(cornerX, cornerY + towardsY * arm);
+    }
+  context.lineCap = context.lineJoin = "round";
+  for (const [colour, wide] of /** @type {const} */ ([["rgb(0 0 0 / 0.55)", 4.5], [MARK_COLOUR, 2]])) {
     context.strokeStyle = colour;
     context.lineWidth = wide * ratio;
     context.stroke();

@@ -1,15 +1,20 @@
 // The worklist: which exams there are, what they hold, how long they take. The server filters, sorts and cuts into pages.
 
+import { accountButton } from "./account.js";
 import { ApiError, get, leaveIfLoggedOut, openSession } from "./api.js";
+import { assigning } from "./assigning.js";
 import { announce, fill, h, icon, iconButton } from "./dom.js";
-import { hint, WORKLIST } from "./keys.js";
+import { ASSIGNING, hint, WORKLIST } from "./keys.js";
 import { glyph } from "./labels.js";
-import { accountButton, connectionBanner, disclaimer, helpDialog, listenToKeys, themeButton } from "./shell.js";
+import { connectionBanner, disclaimer, helpDialog, listenToKeys, themeButton } from "./shell.js";
 import { duration, heading, moment, number, plural } from "./words.js";
 
 /** @typedef {import("./api.js").Row} Row */
 /** @typedef {import("./api.js").Worklist} Worklist */
-/** @typedef {{page: number, sort: string, order: "asc" | "desc", state: string, label: string, search: string}} Wish */
+/**
+ * @typedef {{page: number, sort: string, order: "asc" | "desc", state: string, label: string, search: string,
+ *   reader: string, unassigned: string}} Wish
+ */
 
 const STATES = { new: "New", in_work: "In work", signed: "Signed" };
 const COLUMNS = [
@@ -24,6 +29,7 @@ const COLUMNS = [
 const SIZE = 50;
 const MOST_KINDS = 4;
 const POLL = 5000;
+const NOBODY = "*";
 
 /**
  * What the address asks for.
@@ -38,6 +44,8 @@ function wishFromAddress() {
     state: asked.get("state") ?? "",
     label: asked.get("label") ?? "",
     search: asked.get("search") ?? "",
+    reader: asked.get("reader") ?? "",
+    unassigned: asked.get("unassigned") ?? "",
   };
 }
 
@@ -64,7 +72,13 @@ const head = h("tr", null);
 const status = h("p", { class: "soft", role: "status" });
 const pages = h("nav", { class: "pages", "aria-label": "Pages" });
 const lost = connectionBanner(() => load());
-const help = helpDialog(WORKLIST);
+const isDepartment = session.needs_login;
+const isChief = isDepartment && session.role === "admin";
+const columns = isDepartment ? [...COLUMNS.slice(0, 2), ["reader", "Reader"], ...COLUMNS.slice(2)] : COLUMNS;
+const keys = isChief ? [...WORKLIST, ...ASSIGNING] : WORKLIST;
+const help = helpDialog(keys);
+const chosen = assigning(load);
+const owners = h("select", { "aria-label": "Exams of one reader", hidden: !isDepartment });
 
 fill(
   /** @type {Element} */ (document.getElementById("page")),
@@ -74,6 +88,7 @@ fill(
     h("img", { src: "/static/icon.svg", alt: "", width: 24, height: 24 }),
     h("h1", null, "Worklist"),
     h("span", { class: "gap" }),
+    session.role === "admin" && h("a", { class: "button quiet", href: "/accounts", title: "Accounts", "aria-label": "Accounts" }, icon("people")),
     themeButton(),
     iconButton("keys", "Keys", { class: "wide", onclick: () => help.showModal() }, "?"),
     accountButton(session),
@@ -82,8 +97,9 @@ fill(
   h(
     "main",
     null,
-    h("div", { class: "filters" }, h("div", { class: "search" }, icon("search"), search), states, label),
-    h("div", { class: "scroll" }, h("table", { class: "list" }, h("caption", { class: "unseen" }, "Exams"), h("thead", null, head), body)),
+    h("div", { class: "filters" }, h("div", { class: "search" }, icon("search"), search), states, label, owners),
+    chosen.element,
+    h("div", { class: "scroll" }, h("table", { class: isChief ? "list choosing" : "list" }, h("caption", { class: "unseen" }, "Exams"), h("thead", null, head), body)),
     h("div", { class: "under" }, status, pages),
   ),
   h("footer", { class: "foot" }, disclaimer(session)),
@@ -124,7 +140,7 @@ function draw() {
   fill(states, choice("", "All", all), Object.entries(STATES).map(([state, words]) => choice(state, words, found.states[state] ?? 0)));
   fill(label, h("option", { value: "" }, "All kinds of findings"), found.labels.filter((one) => !one.is_normal).map((one) => h("option", { value: one.name }, heading(one.name))));
   label.value = wish.label;
-  fill(head, COLUMNS.map(([name, words]) => column(name, words)));
+  fill(head, isChief && chosen.head(found.rows), columns.map(([name, words]) => column(name, words)));
   fill(body, found.rows.map((row, i) => line(row, i)));
   const first = (found.page - 1) * SIZE + 1;
   status.textContent = found.total ? `${number(first)} to ${number(first + found.rows.length - 1)} of ${plural(found.total, "exam")}` : nothing(all);
@@ -161,8 +177,10 @@ function line(row, i) {
   return h(
     "tr",
     { class: i === active ? "active" : "", "data-exam": row.id, onclick: open },
-    h("th", { scope: "row" }, h("a", { href: `/exam/${row.id}`, class: "exam", onclick: (/** @type {Event} */ event) => event.stopPropagation() }, row.name), h("small", null, [row.second_of && "second reading", row.reader && `for ${row.reader}`].filter(Boolean).join(", "))),
+    isChief && chosen.cell(row),
+    h("th", { scope: "row" }, h("a", { href: `/exam/${row.id}`, class: "exam", onclick: (/** @type {Event} */ event) => event.stopPropagation() }, row.name), h("small", null, row.second_of && "second reading ", row.reader && h("span", { class: "narrow" }, `for ${row.reader}`))),
     h("td", { class: "col-state" }, h("span", { class: "pill", "data-state": row.state }, STATES[/** @type {keyof typeof STATES} */ (row.state)] ?? row.state)),
+    isDepartment && h("td", { class: "col-reader" }, row.reader ?? h("span", { class: "soft" }, "everybody")),
     h(
       "td",
       { class: "col-findings" },
@@ -200,8 +218,10 @@ const actions = {
   "page-1": () => list && list.page > 1 && want({ page: list.page - 1 }),
   "page+1": () => list && list.page < list.pages && want({ page: list.page + 1 }),
   help: () => help.showModal(),
+  choose: () => list?.rows[active] && chosen.toggle(list.rows[active].id),
+  assign: () => chosen.focus(),
 };
-listenToKeys(WORKLIST, (action) => void actions[action]?.());
+listenToKeys(keys, (action) => void actions[action]?.());
 
 /** @type {ReturnType<typeof setTimeout> | undefined} */
 let typing;
@@ -214,7 +234,17 @@ search.addEventListener("keydown", (event) => {
   if (event.key === "ArrowDown" || event.key === "Enter") setActive(0);
 });
 label.addEventListener("change", () => want({ label: label.value }));
+owners.addEventListener("change", () => want({ reader: owners.value === NOBODY ? "" : owners.value, unassigned: owners.value === NOBODY ? "true" : "" }));
 setInterval(() => {
   if (!document.hidden && !lost.isLost && !body.contains(document.activeElement)) load();
 }, POLL);
+if (isDepartment) {
+  /** @type {import("./api.js").User[]} */
+  const users = isChief ? (await get("/api/users")).users : [];
+  const readers = users.filter((one) => one.is_active).map((one) => one.user);
+  const names = isChief ? readers : [session.user ?? ""];
+  fill(owners, h("option", { value: "" }, "All readers"), h("option", { value: NOBODY }, "Everybody's"), names.map((name) => h("option", { value: name }, name === session.user ? `${name} (you)` : name)));
+  owners.value = wish.unassigned ? NOBODY : wish.reader;
+  chosen.setReaders(readers);
+}
 load();

@@ -1,0 +1,121 @@
+"""The shipped encoder in other engines: how fast, and how far its features move. Nothing of this ships.
+
+    python benchmarks/engines.py FOLDER_OF_IMAGES [--images 64]        (pip install openvino adds its row)
+
+Milliseconds are those of the processor per image, on one thread, in batches as an extraction has them, the median of
+rounds in turn. The int8 network is quantised after training (static, per channel, ranges from as many other images).
+The distance is the cosine distance to the feature of ONNX Runtime in 32 bits.
+"""
+
+from __future__ import annotations
+
+import argparse
+import importlib.util
+import statistics
+import tempfile
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from dice_ce.features.encoder import OnnxEncoder
+from dice_ce.features.gate import BATCH
+from dice_ce.features.images import find_images, read_images
+from dice_ce.features.runtime import start_session
+from dice_ce.method.bundle import load_bundle
+from dice_ce.table import Table
+
+Images = npt.NDArray[np.uint8]
+Vectors = npt.NDArray[np.float32]
+Engine = Callable[[Images], Vectors]
+ROUNDS = 3
+
+
+def with_onnxruntime(model: bytes) -> Engine:
+    """One thread of ONNX Runtime."""
+    session = start_session(model, 1)
+    name, output = session.get_inputs()[0].name, session.get_outputs()[0].name
+    return lambda batch: np.asarray(session.run([output], {name: batch})[0], np.float32)
+
+
+def with_openvino(model: bytes) -> Engine:
+    """One thread of OpenVINO, in 32 bits also where the processor has fewer to offer."""
+    import openvino
+
+    core = openvino.Core()
+    settings = {"INFERENCE_NUM_THREADS": 1, "NUM_STREAMS": 1, "INFERENCE_PRECISION_HINT": "f32"}
+    compiled = core.compile_model(core.read_model(model, b""), "CPU", settings)
+    request = compiled.create_infer_request()
+    return lambda batch: np.array(request.infer([batch])[compiled.output(0)], np.float32)
+
+
+def quantised(model: bytes, images: Images) -> bytes:
+    """Quantise after training."""
+    from onnxruntime.quantization import CalibrationDataReader, QuantType, quantize_static
+    from onnxruntime.quantization.shape_inference import quant_pre_process
+
+    class Reader(CalibrationDataReader):  # type: ignore[misc]
+        def __init__(self) -> None:
+            self._left = iter(images)
+
+        def get_next(self) -> dict[str, Any] | None:
+            image = next(self._left, None)
+            return None if image is None else {name: image[None]}
+
+    name = start_session(model, 1).get_inputs()[0].name
+    with tempfile.TemporaryDirectory() as folder:
+        paths = [Path(folder) / f"{step}.onnx" for step in ("given", "prepared", "quantised")]
+        paths[0].write_bytes(model)
+        quant_pre_process(paths[0], paths[1])
+        quantize_static(
+            paths[1],
+            paths[2],
+            Reader(),
+            per_channel=True,
+            activation_type=QuantType.QUInt8,
+            weight_type=QuantType.QInt8,
+        )
+        return paths[2].read_bytes()
+
+
+def run(engine: Engine, images: Images) -> tuple[float, Vectors]:
+    """Return the processor's seconds per image, of all threads, and unit features."""
+    began = time.process_time()
+    features = np.concatenate([engine(images[i : i + BATCH]) for i in range(0, len(images), BATCH)])
+    took = (time.process_time() - began) / len(images)
+    return took, features / np.linalg.norm(features, axis=1, keepdims=True)
+
+
+def main() -> None:
+    """Measure and print."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("folder", type=Path)
+    parser.add_argument("--images", type=int, default=64)
+    options = parser.parse_args()
+    encoder = load_bundle().encoder
+    assert isinstance(encoder, OnnxEncoder)
+    paths = find_images(options.folder)
+    chosen = [paths[i] for i in np.linspace(0, len(paths) - 1, 2 * options.images).astype(int)]
+    images = np.stack([image for _, image in read_images(chosen, encoder.input_size, encoder.resize)])
+    engines = {"ONNX Runtime, 32 bits": with_onnxruntime(encoder.content)}
+    if importlib.util.find_spec("openvino"):
+        engines["OpenVINO, 32 bits"] = with_openvino(encoder.content)
+    engines["ONNX Runtime, int8"] = with_onnxruntime(quantised(encoder.content, images[::2]))
+    rounds = [{name: run(engine, images[1::2]) for name, engine in engines.items()} for _ in range(ROUNDS)]
+    times = {name: statistics.median(one[name][0] for one in rounds) for name in engines}
+    base = next(iter(engines))
+    rows = []
+    for name in engines:
+        moved = 1 - (rounds[0][name][1] * rounds[0][base][1]).sum(axis=1)
+        far = np.percentile(moved, 95)
+        speed = times[base] / times[name]
+        rows.append((name, f"{1000 * times[name]:.1f}", f"{speed:.2f}", f"{np.median(moved):.4f}", f"{far:.4f}"))
+    headings = ("engine", "ms per image", "times as fast", "cosine distance: median", "95 %")
+    print(f"{len(images[1::2])} images\n\n{Table.of(headings, rows).markdown()}")
+
+
+if __name__ == "__main__":
+    main()
