@@ -61,6 +61,11 @@ def empty_file(path: Path) -> Path:
     return path
 
 
+def pipe(path: Path) -> Path:
+    os.mkfifo(path)
+    return path
+
+
 def empty_folder(path: Path) -> Path:
     path.mkdir()
     return path
@@ -98,6 +103,7 @@ def encrypted_zip(path: Path) -> Path:
 CASES: dict[str, tuple[str, Callable[[Path], Path], str]] = {
     "missing": ("exam.mp4", lambda path: path, "no such file or folder; check the path"),
     "empty": ("exam.mp4", empty_file, "the file is empty (0 bytes); copy or export it again"),
+    "pipe": ("exam.mp4", pipe, "is a pipe, and an exam is read more than once; save it as a file first"),
     "truncated": ("exam.mp4", truncated, f"not a readable video (Invalid data found when processing input); {DAMAGED}"),
     "text": ("exam.mp4", text, f"not a readable video (Invalid data found when processing input); {DAMAGED}"),
     "playlist": ("exam.mp4", playlist, "*"),

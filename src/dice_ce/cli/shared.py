@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from dice_ce import DISCLAIMER
-from dice_ce.errors import DiceError, UsageError, error_line
+from dice_ce.errors import DiceError, ExamError, UsageError, error_line
 from dice_ce.exam.dicom.detect import UID
 from dice_ce.files import printable
 
@@ -222,6 +222,8 @@ def clock_options(options: argparse.Namespace) -> ClockOptions:
 def open_input(path: Path, options: argparse.Namespace) -> Exam:
     from dice_ce.exam.open import Crop, open_exam
 
+    if path.is_fifo():
+        raise ExamError(f"{path}: is a pipe, and an exam is read more than once; save it as a file first")
     clock = clock_options(options)
     crop = Crop.parse(options.crop) if options.crop else None
     if not clock.burned_in:
