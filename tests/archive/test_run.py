@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import contextlib
+import gc
 import json
 import os
 import shutil
 import signal
 import subprocess
+import sys
 import threading
 from pathlib import Path
 
@@ -304,6 +306,18 @@ def test_an_interrupted_run_does_not_wait_for_storage_that_is_away(tmp_path: Pat
     assert "interrupted; finished work is kept" in said
     assert "Traceback" not in said
     assert not archive.exists()
+
+
+def test_a_change_that_an_interrupt_cuts_short_ends_quietly(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    complaints: list[object] = []
+    monkeypatch.setattr(sys, "unraisablehook", complaints.append)
+    manifest = Manifest(tmp_path)
+    change = manifest._change()
+    change.__enter__()  # the interrupt comes here, before anything is changed
+    manifest.close()
+    del change
+    gc.collect()
+    assert complaints == []
 
 
 def test_two_runs_do_not_work_on_one_archive(tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:

@@ -10,6 +10,7 @@ import sqlite3
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, fields
 from pathlib import Path
+from types import TracebackType
 from typing import Any
 
 from dice_ce.archive.items import FindingRow, State
@@ -119,6 +120,30 @@ def driver_lock(folder: Path) -> Iterator[None]:
         yield
 
 
+@dataclass(frozen=True)
+class _Change:
+    """Change something: all of it, or nothing.
+
+    Not a generator: one that an interrupt leaves half-way would go on when the connection is closed already.
+    """
+
+    connection: sqlite3.Connection
+    path: Path
+
+    def __enter__(self) -> sqlite3.Connection:
+        return self.connection
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        try:
+            self.connection.__exit__(kind, error, trace)
+        except sqlite3.DatabaseError as failed:
+            error = failed
+        if isinstance(error, sqlite3.DatabaseError):
+            raise StoreError(f"{self.path}: cannot be written ({error}); check the disk and the permissions") from error
+
+
 class Manifest:
     """The rows of an archive. Every change is a transaction: it is on the disk, or it never was."""
 
@@ -176,16 +201,8 @@ class Manifest:
                 ),
             )
 
-    @contextlib.contextmanager
-    def _change(self) -> Iterator[sqlite3.Connection]:
-        """Change something: all of it, or nothing."""
-        try:
-            with self._connection as connection:
-                yield connection
-        except sqlite3.DatabaseError as error:
-            raise StoreError(
-                f"{self._path}: cannot be written ({error}); check the disk and the permissions"
-            ) from error
+    def _change(self) -> _Change:
+        return _Change(self._connection, self._path)
 
     def rows(self, where: str = "1", values: tuple[Any, ...] = ()) -> list[Row]:
         """Return rows in the order of their places."""
