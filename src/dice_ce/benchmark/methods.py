@@ -63,8 +63,7 @@ class ReadyExam:
         key = settings.selector, settings.weaver
         if key not in self._woven:
             self._woven.clear()
-            candidates = select(self.screened, settings.selector)
-            self._woven[key] = weave_contexts(diagnose(candidates, self.diagnose, self.taxonomy), settings)
+            self._woven[key] = weave_contexts(self.screened, self.diagnose, self.taxonomy, settings)
         return self._woven[key]
 
 
