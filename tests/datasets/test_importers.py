@@ -16,6 +16,7 @@ import numpy as np
 import openpyxl
 import pytest
 
+from dice_ce.cli import main
 from dice_ce.datasets import IMPORTERS, import_dataset
 from dice_ce.datasets.capsule_vision import import_capsule_vision, read_sheet
 from dice_ce.datasets.galar import ORGANS, WORDS, import_galar, organ_of
@@ -327,7 +328,14 @@ every_importer = pytest.mark.parametrize("name", IMPORTERS)
 
 def test_every_importer_has_a_layout_to_be_tested_on() -> None:
     assert set(LAYOUTS) == set(IMPORTERS)
-    assert all(importer.expects for importer in IMPORTERS.values())
+
+
+@every_importer
+def test_help_says_what_an_importer_expects(name: str, capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(SystemExit):
+        main(["data", "import", "--help"])
+    shown = capsys.readouterr().out
+    assert "".join(f"{name}: {IMPORTERS[name].expects}".split()) in "".join(shown.split())
 
 
 @every_layout

@@ -32,7 +32,7 @@ from dice_ce.method.diagnoser import RememberedDiagnoser
 from dice_ce.method.pipeline import diagnose, judge_contexts, weave_contexts
 from dice_ce.method.selector import Candidates, Screened, SelectorSettings, screen, select
 from dice_ce.method.settings import Settings
-from dice_ce.settings import Value, declarations, rules_in_use, search_space, values_of, with_values
+from dice_ce.settings import Value, declarations, rules_in_use, search_space, values_of, with_values, without_rules
 from dice_ce.taxonomy import Taxonomy
 from dice_ce.types import Floats, Ints, Progress
 
@@ -267,5 +267,5 @@ def ablations(settings: Settings) -> dict[str, tuple[str, dict[str, Value]]]:
     for rule, off in rules.items():
         found[rule.lower().replace(" ", "-")] = f"{rule} (ours)", off
     if len(rules) > 1:
-        found["all-rules"] = "All of ours", {name: value for off in rules.values() for name, value in off.items()}
+        found["all-rules"] = "All of ours", values_of(without_rules(settings))
     return {key: (title, {**values_of(settings), **changes}) for key, (title, changes) in found.items()}

@@ -10,6 +10,7 @@ from typing import Any
 from dice_ce import DISCLAIMER
 from dice_ce.cli.checks import COMPOSING, DRAWING, a_file, a_folder, a_table, an_image, needs, writes
 from dice_ce.cli.shared import command, emit, positive_int, shares
+from dice_ce.datasets import IMPORTERS
 from dice_ce.errors import UsageError
 
 
@@ -35,8 +36,9 @@ def add_commands(commands: Any) -> None:
     split.add_argument("--force", action="store_true", help="deal again where splits are decided already")
 
     importer = command(parts, "import", run_import, "read a public dataset in its own layout into one table of frames")
-    names = "kvasir-capsule, capsule-vision, see-ai, galar, kid, rhode-island, ai-koda, or pool for a folder of several"
-    importer.add_argument("name", help=names)
+    importer.add_argument("name", help=f"one of {', '.join(IMPORTERS)}")
+    layouts = "; ".join(f"{name}: {one.expects}" for name, one in IMPORTERS.items())
+    importer.epilog = f"What the folder holds. {layouts}. {DISCLAIMER}"
     importer.add_argument("folder", type=Path, metavar="DIR", help="the dataset as it was downloaded")
     writes(importer, "--out", a_file, metavar="CSV", help="write path, source, case, frame_number, label, split")
 
