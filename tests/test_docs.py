@@ -140,12 +140,20 @@ def test_getting_started_names_every_extra_once() -> None:
     assert sorted(re.findall(r"^\| `(\w+)` \|", text, re.M)) == sorted(extras)
 
 
-def test_commands_in_the_docs_exist() -> None:
-    known = {command.prog for command in commands(build_parser())}
-    for page in [*ROOT.glob("docs/**/*.md"), ROOT / "README.md"]:
-        for line in re.findall(r"^\s*(?:\$ )?(dice-ce [a-z][^\n]*)", page.read_text(), re.M):
-            words = line.split()
-            assert " ".join(words[:2]) in known or " ".join(words[:3]) in known, f"{page.name}: {line}"
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
+def test_commands_in_the_docs_exist_and_take_their_options(page: Path) -> None:
+    known = {command.prog: command for command in commands(build_parser())}
+    text = page.read_text().replace("\\\n", " ")
+    inline = (code.replace("\n", " ") for code in re.findall(r"`(dice-ce [a-z][^`]*)`", text))
+    for line in [*re.findall(r"^\s*(?:\$ )?(dice-ce [a-z][^\n`]*)", text, re.M), *inline]:
+        words = line.split("#")[0].split()
+        name = next((" ".join(words[:n]) for n in (3, 2) if " ".join(words[:n]) in known), None)
+        if name is None and len(words) == 2:
+            assert any(command.startswith(line) for command in known), line  # a group: `dice-ce archive`
+            continue
+        assert name, line
+        taken = {option for action in known[name]._actions for option in action.option_strings}
+        assert {word.split("=")[0] for word in words if word.startswith("--") and len(word) > 2} <= taken, line
 
 
 def test_the_changelog_knows_this_version() -> None:
