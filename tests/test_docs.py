@@ -5,6 +5,7 @@
 
 import argparse
 import re
+import textwrap
 import tomllib
 from collections.abc import Iterator
 from pathlib import Path
@@ -13,7 +14,7 @@ import pytest
 
 import dice_ce
 from dice_ce.cli import build_parser
-from dice_ce.method.bundle import load_bundle
+from dice_ce.method.bundle import load_bundle, shipped_bundles
 from dice_ce.method.settings import Settings
 from dice_ce.settings import declarations, values_of
 from dice_ce.table import Table
@@ -59,14 +60,11 @@ def reference() -> str:
 
 def settings_reference() -> str:
     """Describe every setting and every shipped profile, from their declarations and the bundle."""
-    bundle = load_bundle()
     known = declarations(Settings)
     rows = [
         (f"`{name}`", one.help, one.expected, one.off if one.rule else "", ", ".join(map(str, one.search)) or "–")
         for name, one in known.items()
     ]
-    values = {name: values_of(profile.settings) for name, profile in bundle.profiles.items()}
-    profiles = [(f"`{name}`", *(values[profile][name] for profile in values)) for name in known]
     lines = [
         "# Settings",
         "",
@@ -75,13 +73,15 @@ def settings_reference() -> str:
         "and part of the provenance.",
         "",
         Table.of(("setting", "meaning", "value", "paper (where the rule is ours)", "`tune` tries"), rows).markdown(),
-        "",
-        "## Profiles of the shipped bundle",
-        "",
-        *(f"- `{name}`: {profile.about}" for name, profile in bundle.profiles.items()),
-        "",
-        Table.of(("setting", *(f"`{name}`" for name in values)), profiles).markdown(),
     ]
+    for bundle in shipped_bundles():
+        profiles = load_bundle(bundle).profiles
+        values = {name: values_of(profile.settings) for name, profile in profiles.items()}
+        chosen = [(f"`{name}`", *(values[profile][name] for profile in values)) for name in known]
+        abouts = (f"- `{name}`: {profile.about}" for name, profile in profiles.items())
+        lines += ["", f"## Profiles of the bundle `{bundle}`", ""]
+        lines += [textwrap.fill(about, 120, subsequent_indent="  ", break_on_hyphens=False) for about in abouts]
+        lines += ["", Table.of(("setting", *(f"`{name}`" for name in values)), chosen).markdown()]
     return "\n".join(lines) + "\n"
 
 
@@ -132,6 +132,17 @@ def test_tables_and_blocks_of_a_page_are_whole(page: Path) -> None:
         if line.startswith("|") and not before.startswith("|"):
             assert re.match(r"\|\s*:?-", after), line
         assert not re.search(r"```.+```", line), line
+
+
+@pytest.mark.parametrize("page", [page for page in PAGES if page != REFERENCE], ids=lambda page: page.name)
+def test_prose_has_lines_that_can_be_read(page: Path) -> None:
+    prose = re.sub(r"^ *```.*?^ *```", "", page.read_text(), flags=re.S | re.M)
+    assert [line for line in prose.splitlines() if len(line) > 130 and not re.match(r"\||    |!\[", line)] == []
+
+
+def test_every_page_is_linked_from_the_readme() -> None:
+    linked = set(re.findall(r"\]\((docs/[^)#]+)", (ROOT / "README.md").read_text()))
+    assert {page.relative_to(ROOT).as_posix() for page in ROOT.glob("docs/**/*.md")} <= linked
 
 
 def test_getting_started_names_every_extra_once() -> None:
