@@ -199,7 +199,7 @@ def fixed_budget(rule: Callable[..., Ints]) -> Callable[..., Selections]:
 
 
 def _labelled(exam: ReadyExam, candidates: Candidates, rows: Ints, prior: PriorSettings) -> Selections:
-    """Diagnose what was selected; only our exam prior must hear all candidates for that.
+    """Diagnose what was selected; only our exam prior needs all candidates for that.
 
     A frame that cannot be decoded for the diagnoser is not selected.
     """
@@ -208,12 +208,12 @@ def _labelled(exam: ReadyExam, candidates: Candidates, rows: Ints, prior: PriorS
         kept = np.isin(candidates.frames.index[rows], diagnosed.candidates.frames.index)
         rows = np.searchsorted(diagnosed.candidates.frames.index, candidates.frames.index[rows[kept]])
         candidates = diagnosed.candidates
-        heard = adapt(diagnosed.distributions, candidates.score, exam.taxonomy.normal, prior)[rows]
+        distributions = adapt(diagnosed.distributions, candidates.score, exam.taxonomy.normal, prior)[rows]
     else:
-        heard = exam.diagnose(candidates[rows])
+        distributions = exam.diagnose(candidates[rows])
     return Selections.of(
         _selection(candidates, row, int(p.argmax()))
-        for row, p in zip(rows.tolist(), heard, strict=True)
+        for row, p in zip(rows.tolist(), distributions, strict=True)
         if not np.isnan(p).any()
     )
 

@@ -124,8 +124,8 @@ def list_rows(bundle: Bundle, profile: str = DEFAULT_PROFILE, *, is_truth_known:
     for key in BASELINES:
         found += _baseline_rows(METHODS[key], _tuned(bundle, key, settings), settings)
         if is_truth_known:
-            told = f"{METHODS[key].title}, both true"
-            found.append(Row(f"{key}-true-both", told, "oracle", METHODS[key], _tuned(bundle, key, settings), BOTH))
+            title, tuned = f"{METHODS[key].title}, both true", _tuned(bundle, key, settings)
+            found.append(Row(f"{key}-true-both", title, "oracle", METHODS[key], tuned, BOTH))
     return {row.key: row for row in found}
 
 

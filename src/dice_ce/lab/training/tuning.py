@@ -17,6 +17,7 @@ from dice_ce.benchmark.match import Selections, Targets
 from dice_ce.benchmark.methods import METHODS, Method, ReadyExam, Values, prepare
 from dice_ce.benchmark.metrics import RATIOS, Counts, count_exam
 from dice_ce.benchmark.networks import Networks
+from dice_ce.benchmark.significance import doubled_ranks
 from dice_ce.csvfile import table_text
 from dice_ce.datasets.folder import Dataset
 from dice_ce.datasets.tables import Annotation
@@ -30,7 +31,7 @@ from dice_ce.method.settings import Settings
 from dice_ce.method.weaver import WeaverSettings
 from dice_ce.progress import Watch
 from dice_ce.settings import Value, declarations, values_of, with_values
-from dice_ce.types import Doubles, Progress
+from dice_ce.types import Progress
 
 TRIAL_COLUMNS = ("method", "trial", "ldr", "sensitivity", "redundancy_window", "items", "settings")
 TRIALS = 200
@@ -253,7 +254,7 @@ def agreement(tuned: Tuned) -> float:
     worth = np.array([[_worth(trial, place) for trial in tuned.trials] for place in places])
     if len(worth) < 2 or len(tuned.trials) < 2:
         return float("nan")
-    ranks = np.array([_mean_ranks(row) for row in worth])
+    ranks = np.array([doubled_ranks(np.round(row, 9)) for row in worth], np.float64)
     centred = ranks - ranks.mean(axis=1, keepdims=True)
     lengths = np.linalg.norm(centred, axis=1)
     pairs = [(i, j) for i in places for j in places if i < j]
@@ -269,12 +270,6 @@ def _worth(trial: Trial, place: int) -> float:
     return own.ldr + own.sensitivity / 2
 
 
-def _mean_ranks(values: Doubles) -> Doubles:
-    """Rank values; equal ones share the mean of their ranks."""
-    _, group, size = np.unique(np.round(values, 9), return_inverse=True, return_counts=True)
-    return np.asarray((np.cumsum(size) - (size + 1) / 2)[group], np.float64)
-
-
 def tuned_text(tuned: Mapping[str, Tuned], trials: int) -> str:
     """Write the best trial of every method as a table."""
     lines = [
@@ -288,8 +283,8 @@ def tuned_text(tuned: Mapping[str, Tuned], trials: int) -> str:
         lines.append(f"{name:<14}{next(figures):>20}   {next(figures):>30}  {shown}")
     agreed = {name: agreement(result) for name, result in tuned.items()}
     if any(np.isfinite(value) for value in agreed.values()):
-        told = ", ".join(f"{name} {value:.2f}" for name, value in agreed.items() if np.isfinite(value))
-        lines.append(f"agreement of the datasets on which settings are good (rank correlation): {told}")
+        listed = ", ".join(f"{name} {value:.2f}" for name, value in agreed.items() if np.isfinite(value))
+        lines.append(f"agreement of the datasets on which settings are good (rank correlation): {listed}")
     return "\n".join(lines)
 
 
