@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from dice_ce.cli.checks import a_file_with_neighbours, a_folder, an_image, writes
-from dice_ce.cli.hospital import kinds
+from dice_ce.cli.hospital import KINDS, kinds
 from dice_ce.cli.shared import (
     add_bundle_options,
     add_device_option,
@@ -47,7 +47,7 @@ def add_commands(commands: Any, *, with_settings: bool = True) -> None:
     )
     writes(summary, "--out", a_folder(), required=True, metavar="DIR", help="each exam gets a folder of its own there")
     summary.add_argument(
-        "--also", type=kinds, default=(), metavar="LIST", help="further outputs of pdf, dicom, fhir: pdf,dicom"
+        "--also", type=kinds, default=(), metavar="LIST", help=f"further outputs of {KINDS}: pdf,dicom"
     )
     summary.add_argument(
         "--keep-identity",

@@ -22,13 +22,15 @@ def _read_kinds(text: str) -> tuple[str, ...]:
 
 
 kinds = parsed_by(_read_kinds)
+KINDS = "pdf, dicom, fhir"
+"""The exports among OUTPUTS, which are not imported for the sake of `--help`; a test compares them."""
 
 
 def add_commands(commands: Any) -> None:
     """Describe the commands of this module."""
     export = command(commands, "export", run_export, "make PDF, DICOM or FHIR from results, without the exam")
     export.add_argument("results", type=Path, help="folder of one exam that summarize has written")
-    export.add_argument("--format", type=kinds, required=True, metavar="LIST", help="of pdf, dicom, fhir: pdf,dicom")
+    export.add_argument("--format", type=kinds, required=True, metavar="LIST", help=f"of {KINDS}: pdf,dicom")
     writes(export, "--out", a_folder(), metavar="DIR", help="where to write (default: into the results)")
     export.add_argument(
         "--identity",
