@@ -93,6 +93,14 @@ def test_the_command_reference_describes_the_command() -> None:
     assert REFERENCE.read_text() == reference(), "run: python -m tests.test_docs"
 
 
+def test_every_option_says_what_it_does() -> None:
+    """In words of its own: a default alone, or a remark on the option's name, is no help."""
+    for command in commands(build_parser()):
+        for action in command._actions:
+            assert action.help, f"{command.prog} {action.dest}"
+            assert not action.help.startswith(("default:", "of ", "on ", "with ")), f"{command.prog} {action.dest}"
+
+
 def test_the_tree_in_the_readme_is_the_tree_of_the_package() -> None:
     tree = re.search(r"```\nsrc/dice_ce/\n(.*?)```", (ROOT / "README.md").read_text(), re.S)
     assert tree is not None
