@@ -64,6 +64,11 @@ def test_every_module_stands_in_a_room_or_is_known_by_all() -> None:
     assert {name.split("/")[0] for name in FILES if "/" in name} == set(KNOWS)
 
 
+def test_tests_stand_in_the_same_rooms() -> None:
+    folders = {path.parent.name for path in Path(__file__).parent.glob("*/test_*.py")}
+    assert folders == {*KNOWS, "tools"}
+
+
 STAGES = {"weave", "converge", "rank_contexts", "assemble"}
 """What only the method's own chain goes through; a baseline may select and diagnose in an order of its own."""
 

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import importlib.metadata
 from collections.abc import Callable
-from dataclasses import asdict
 from pathlib import Path
 
 import numpy as np
@@ -138,7 +137,7 @@ def provenance(
         encoder=Identity(bundle.encoder.name, bundle.encoder.digest),
         profile=profile,
         settings=values_of(settings),
-        gate=asdict(gate) if gate else None,
+        gate=gate,
         packages={name: importlib.metadata.version(name) for name in ("numpy", "av", "onnxruntime")},
         command=command,
     )
