@@ -99,7 +99,7 @@ class SignedRank:
     n: int
     """Patients for whom both methods have a value."""
     nonzero: int
-    """Of those, the ones where the values differ: only they are ranked."""
+    """Patients among them whose values differ: only these are ranked."""
     p: float | None
     how: Literal["exact", "normal approximation", "all equal", "insufficient"]
 

@@ -60,7 +60,7 @@ class BurnedInClock:
 
     box: Box
     milliseconds: tuple[int, ...]
-    """Of every frame."""
+    """Exam time of every frame."""
     frames_read: int
     """Frames on which the text reader was used, the check included."""
     misread: int

@@ -47,7 +47,7 @@ class Style:
     font: str
     """File in matplotlib's fonts; empty for a coarse bitmap font."""
     height: int
-    """Of a line, in pixels."""
+    """Height of a line in pixels."""
     write_time: Callable[[float], str]
     lines: tuple[Line, ...]
     backdrop: Colour = (0, 0, 0)
