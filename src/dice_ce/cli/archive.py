@@ -76,7 +76,7 @@ def _add_run(parts: Any, with_settings: bool) -> None:
     needs(run, CLUSTER, when=lambda options: options.engine == "ray")
     engine = run.add_argument_group("engine")
     engine.add_argument(
-        "--engine", choices=("local", "ray"), default="local", help="this machine, or a Ray cluster (default: local)"
+        "--engine", choices=("local", "ray"), default="local", help="this machine, or Ray (default: local)"
     )
     engine.add_argument(
         "--workers", type=positive_int, help="processes (default: all cores); on a cluster, Ray decides"
@@ -85,25 +85,13 @@ def _add_run(parts: Any, with_settings: bool) -> None:
     engine.add_argument(
         "--ray-address", metavar="ADDRESS", help="auto, HOST:PORT or ray://HOST:PORT (default: start Ray)"
     )
+    engine.add_argument("--memory", type=positive, metavar="GB", help="for one local worker (default: a fair share)")
+    engine.add_argument("--retries", type=whole, default=2, help="tries again after a worker died (default: 2)")
     engine.add_argument(
-        "--memory", type=positive, metavar="GB", help="limit of one local worker (default: a fair share)"
+        "--stall-limit", type=positive_int, default=600, metavar="SECONDS", help="end stuck workers (default: 600)"
     )
     engine.add_argument(
-        "--retries", type=whole, default=2, help="how often an exam is tried again whose worker died (default: 2)"
-    )
-    engine.add_argument(
-        "--stall-limit",
-        type=positive_int,
-        default=600,
-        metavar="SECONDS",
-        help="end a worker that stands still so long (default: 600)",
-    )
-    engine.add_argument(
-        "--patience",
-        type=amount,
-        default=600.0,
-        metavar="SECONDS",
-        help="wait so long for storage that is full or gone (default: 600)",
+        "--patience", type=amount, default=600.0, metavar="SECONDS", help="wait for lost storage (default: 600)"
     )
     engine.add_argument(
         "--split-frames", type=positive_int, default=4000, help="longer exams are split (default: 4000)"
@@ -114,9 +102,7 @@ def _add_run(parts: Any, with_settings: bool) -> None:
     )
     storage.add_argument("--drop-features", action="store_true", help="remove the features of an exam once it is done")
     storage.add_argument("--scratch", type=Path, metavar="DIR", help="remote exams are staged here (default: in /tmp)")
-    storage.add_argument(
-        "--scratch-size", type=positive, metavar="GB", help="most that is staged on each machine (default: 20)"
-    )
+    storage.add_argument("--scratch-size", type=positive, metavar="GB", help="limit on each machine (default: 20)")
     add_exam_options(run)
     model = run.add_argument_group("model")
     add_bundle_options(model)

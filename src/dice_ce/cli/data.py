@@ -31,12 +31,7 @@ def add_commands(commands: Any) -> None:
 
     split = command(parts, "split", run_split, "deal the patients of a dataset into train, validation and test")
     split.add_argument("dataset", type=Path, metavar="DIR", help="folder with exams.csv; its split column is filled")
-    split.add_argument(
-        "--shares",
-        type=shares,
-        default=(160, 40, 40),
-        help="train, validation, test (default: 160,40,40, as in VideoCAP)",
-    )
+    split.add_argument("--shares", type=shares, default=(160, 40, 40), help="three parts (default: 160,40,40)")
     add_seed_option(split)
     split.add_argument("--force", action="store_true", help="deal again where splits are decided already")
 
@@ -64,12 +59,7 @@ def add_commands(commands: Any) -> None:
     splice.add_argument("--timelines", type=Path, required=True, metavar="JSON", help="Galar's events.json")
     writes(splice, "--out", a_folder("exams.csv"), required=True, metavar="DIR", help="dataset to write")
     splice.add_argument("--exams", type=positive_int, default=15, help="how many, dealt to the folds (default: 15)")
-    splice.add_argument(
-        "--frames-per-exam",
-        type=positive_int,
-        default=30_000,
-        help="length of an exam (default: 30000, as in VideoCAP)",
-    )
+    splice.add_argument("--frames-per-exam", type=positive_int, default=30_000, help="length (default: 30000)")
     add_seed_option(splice)
 
     compose = command(parts, "compose", run_compose, "compose whole exams from real frames on real timelines")
@@ -79,9 +69,7 @@ def add_commands(commands: Any) -> None:
     needs(compose, COMPOSING)
     compose.add_argument("--exams", type=positive_int, default=68, help="how many (default: 68)")
     compose.add_argument("--frames-per-exam", type=positive_int, default=8000, help="length of an exam (default: 8000)")
-    compose.add_argument(
-        "--shares", type=shares, default=(32, 12, 24), help="train, validation, test (default: 32,12,24)"
-    )
+    compose.add_argument("--shares", type=shares, default=(32, 12, 24), help="three parts (default: 32,12,24)")
     compose.add_argument("--size", type=positive_int, default=336, help="side in pixels (default: 336)")
     add_seed_option(compose)
     compose.add_argument("--workers", type=positive_int, help="threads to use (default: all cores)")

@@ -31,9 +31,7 @@ def add_commands(commands: Any) -> None:
     finetune.add_argument("--size", type=positive_int, default=336, help=size)
     finetune.add_argument("--near", type=amount, default=2.0, help="seconds around a keyframe with its label")
     finetune.add_argument("--device", help="cpu or cuda (default: cuda if there is one)")
-    finetune.add_argument(
-        "--dtype", choices=("float32", "bfloat16", "float16"), help="precision of a vision-language model"
-    )
+    finetune.add_argument("--dtype", choices=("float32", "bfloat16", "float16"), help="for vision-language models")
     add_seed_option(finetune)
 
 

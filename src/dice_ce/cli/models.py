@@ -62,13 +62,9 @@ def add_commands(commands: Any) -> None:
     train.add_argument("--views", type=whole, default=3, help="augmented views of every image (default: 3)")
     train.add_argument("--near", type=amount, default=2.0, help="seconds around a keyframe with its label (default: 2)")
     train.add_argument("--hidden", type=positive_int, default=256, help="hidden units of the heads (default: 256)")
-    train.add_argument(
-        "--learning-rate", type=positive, default=6e-4, help="learning rate of the heads (default: 6e-4)"
-    )
+    train.add_argument("--learning-rate", type=positive, default=6e-4, help="for the heads (default: 6e-4)")
     train.add_argument("--epochs", type=positive_int, default=8, help="passes over the features (default: 8)")
-    train.add_argument(
-        "--steps", type=positive_int, default=1400, help="fine-tuning steps; only with --diagnoser network"
-    )
+    train.add_argument("--steps", type=positive_int, default=1400, help="fine-tuning steps; network diagnoser only")
     add_seed_option(train)
     train.add_argument("--notes", type=Path, metavar="MD", help="text for the model card: sources, licences, limits")
 
@@ -80,12 +76,8 @@ def add_commands(commands: Any) -> None:
     writes(tune, "--out", a_bundle, metavar="BUNDLE", help="write the bundle with the chosen settings there")
     help_text = "write the bundles of --folds there, each with a context score fitted without it"
     writes(tune, "--folds-out", a_folder(), metavar="DIR", help=help_text)
-    tune.add_argument(
-        "--split", default="validation", help="exams to tune on (default: validation); never the test split"
-    )
-    tune.add_argument(
-        "--trials", type=positive_int, default=200, help="trials of DiCE and of each baseline (default: 200)"
-    )
+    tune.add_argument("--split", default="validation", help="exams to tune on (default: validation; never test)")
+    tune.add_argument("--trials", type=positive_int, default=200, help="for DiCE and each baseline (default: 200)")
     add_seed_option(tune)
     writes(tune, "--log", a_file, metavar="CSV", help="write all trials of all methods there")
 
