@@ -62,3 +62,19 @@ def test_every_module_stands_in_a_room_or_is_known_by_all() -> None:
     common |= {"csvfile", "table", "plotting", "progress"}
     assert {name.removesuffix(".py") for name in FILES if "/" not in name} == common
     assert {name.split("/")[0] for name in FILES if "/" in name} == set(KNOWS)
+
+
+def test_tests_stand_in_the_same_rooms() -> None:
+    folders = {path.parent.name for path in Path(__file__).parent.glob("*/test_*.py")}
+    assert folders == {*KNOWS, "tools"}
+
+
+STAGES = {"weave", "converge", "rank_contexts", "assemble"}
+"""What only the method's own chain goes through; a baseline may select and diagnose in an order of its own."""
+
+
+@pytest.mark.parametrize("name", [name for name in FILES if name != "method/pipeline.py"])
+def test_only_the_pipeline_knows_the_order_of_the_stages(name: str) -> None:
+    nodes = ast.walk(ast.parse((SOURCE / name).read_text()))
+    found = {alias.name for node in nodes if isinstance(node, ast.ImportFrom) for alias in node.names}
+    assert not found & STAGES, "call dice_ce.method.pipeline instead"

@@ -5,6 +5,7 @@
 
 import argparse
 import re
+import textwrap
 import tomllib
 from collections.abc import Iterator
 from pathlib import Path
@@ -13,7 +14,7 @@ import pytest
 
 import dice_ce
 from dice_ce.cli import build_parser
-from dice_ce.method.bundle import load_bundle
+from dice_ce.method.bundle import load_bundle, shipped_bundles
 from dice_ce.method.settings import Settings
 from dice_ce.settings import declarations, values_of
 from dice_ce.table import Table
@@ -59,14 +60,11 @@ def reference() -> str:
 
 def settings_reference() -> str:
     """Describe every setting and every shipped profile, from their declarations and the bundle."""
-    bundle = load_bundle()
     known = declarations(Settings)
     rows = [
         (f"`{name}`", one.help, one.expected, one.off if one.rule else "", ", ".join(map(str, one.search)) or "–")
         for name, one in known.items()
     ]
-    values = {name: values_of(profile.settings) for name, profile in bundle.profiles.items()}
-    profiles = [(f"`{name}`", *(values[profile][name] for profile in values)) for name in known]
     lines = [
         "# Settings",
         "",
@@ -75,13 +73,15 @@ def settings_reference() -> str:
         "and part of the provenance.",
         "",
         Table.of(("setting", "meaning", "value", "paper (where the rule is ours)", "`tune` tries"), rows).markdown(),
-        "",
-        "## Profiles of the shipped bundle",
-        "",
-        *(f"- `{name}`: {profile.about}" for name, profile in bundle.profiles.items()),
-        "",
-        Table.of(("setting", *(f"`{name}`" for name in values)), profiles).markdown(),
     ]
+    for bundle in shipped_bundles():
+        profiles = load_bundle(bundle).profiles
+        values = {name: values_of(profile.settings) for name, profile in profiles.items()}
+        chosen = [(f"`{name}`", *(values[profile][name] for profile in values)) for name in known]
+        abouts = (f"- `{name}`: {profile.about}" for name, profile in profiles.items())
+        lines += ["", f"## Profiles of the bundle `{bundle}`", ""]
+        lines += [textwrap.fill(about, 120, subsequent_indent="  ", break_on_hyphens=False) for about in abouts]
+        lines += ["", Table.of(("setting", *(f"`{name}`" for name in values)), chosen).markdown()]
     return "\n".join(lines) + "\n"
 
 
@@ -91,6 +91,14 @@ def test_the_settings_reference_describes_the_settings() -> None:
 
 def test_the_command_reference_describes_the_command() -> None:
     assert REFERENCE.read_text() == reference(), "run: python -m tests.test_docs"
+
+
+def test_every_option_says_what_it_does() -> None:
+    """In words of its own: a default alone, or a remark on the option's name, is no help."""
+    for command in commands(build_parser()):
+        for action in command._actions:
+            assert action.help, f"{command.prog} {action.dest}"
+            assert not action.help.startswith(("default:", "of ", "on ", "with ")), f"{command.prog} {action.dest}"
 
 
 def test_the_tree_in_the_readme_is_the_tree_of_the_package() -> None:
@@ -134,18 +142,37 @@ def test_tables_and_blocks_of_a_page_are_whole(page: Path) -> None:
         assert not re.search(r"```.+```", line), line
 
 
+@pytest.mark.parametrize("page", [page for page in PAGES if page != REFERENCE], ids=lambda page: page.name)
+def test_prose_has_lines_that_can_be_read(page: Path) -> None:
+    prose = re.sub(r"^ *```.*?^ *```", "", page.read_text(), flags=re.S | re.M)
+    assert [line for line in prose.splitlines() if len(line) > 130 and not re.match(r"\||    |!\[", line)] == []
+
+
+def test_every_page_is_linked_from_the_readme() -> None:
+    linked = set(re.findall(r"\]\((docs/[^)#]+)", (ROOT / "README.md").read_text()))
+    assert {page.relative_to(ROOT).as_posix() for page in ROOT.glob("docs/**/*.md")} <= linked
+
+
 def test_getting_started_names_every_extra_once() -> None:
     extras = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]["optional-dependencies"]
     text = (ROOT / "docs" / "getting-started.md").read_text()
     assert sorted(re.findall(r"^\| `(\w+)` \|", text, re.M)) == sorted(extras)
 
 
-def test_commands_in_the_docs_exist() -> None:
-    known = {command.prog for command in commands(build_parser())}
-    for page in [*ROOT.glob("docs/**/*.md"), ROOT / "README.md"]:
-        for line in re.findall(r"^\s*(?:\$ )?(dice-ce [a-z][^\n]*)", page.read_text(), re.M):
-            words = line.split()
-            assert " ".join(words[:2]) in known or " ".join(words[:3]) in known, f"{page.name}: {line}"
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
+def test_commands_in_the_docs_exist_and_take_their_options(page: Path) -> None:
+    known = {command.prog: command for command in commands(build_parser())}
+    text = page.read_text().replace("\\\n", " ")
+    inline = (code.replace("\n", " ") for code in re.findall(r"`(dice-ce [a-z][^`]*)`", text))
+    for line in [*re.findall(r"^\s*(?:\$ )?(dice-ce [a-z][^\n`]*)", text, re.M), *inline]:
+        words = line.split("#")[0].split()
+        name = next((" ".join(words[:n]) for n in (3, 2) if " ".join(words[:n]) in known), None)
+        if name is None and len(words) == 2:
+            assert any(command.startswith(line) for command in known), line  # a group: `dice-ce archive`
+            continue
+        assert name, line
+        taken = {option for action in known[name]._actions for option in action.option_strings}
+        assert {word.split("=")[0] for word in words if word.startswith("--") and len(word) > 2} <= taken, line
 
 
 def test_the_changelog_knows_this_version() -> None:

@@ -17,9 +17,9 @@ def read_text(path: Path) -> str:
     try:
         return path.read_text(encoding="utf-8-sig")
     except OSError as error:
-        raise InputError(f"{path}: cannot be read ({error.strerror}); check the path") from error
+        raise InputError(f"{path}: cannot be read ({error.strerror}); check the path and the permissions") from error
     except UnicodeDecodeError as error:
-        raise InputError(f"{path}: not UTF-8 text; save it in UTF-8") from error
+        raise InputError(f"{path}: not a text file in UTF-8; save it as UTF-8") from error
 
 
 def read_table(path: Path, needed: Sequence[str]) -> list[tuple[int, Row]]:

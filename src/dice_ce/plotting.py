@@ -85,11 +85,11 @@ def draw(kind: str, title: str, width: float, height: float, *, note: str = "") 
         figure.text(side, base, note, va="bottom", fontsize=7, color=SOFT)
         figure.text(1 - side, base, DISCLAIMER, ha="right", va="bottom", fontsize=7, color=SOFT)
         yield figure, content
-        _settle(figure, layout)
+        _fix_layout(figure, layout)
         figure.savefig(content, format=kind[1:], metadata=dict(FORMATS[kind]))
 
 
-def _settle(figure: Figure, layout: LayoutEngine) -> None:
+def _fix_layout(figure: Figure, layout: LayoutEngine) -> None:
     """Lay the figure out and round: the solver's last digits differ from run to run, and with them an SVG's bytes."""
     layout.execute(figure)
     figure.set_layout_engine("none")

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 from dice_ce.csvfile import table_text
@@ -68,6 +68,14 @@ def aligned(rows: Sequence[Sequence[str]], *, numbers: bool = False) -> str:
             for k, (cell, width) in enumerate(zip(row, widths, strict=True))
         ).rstrip()
         for row in rows
+    )
+
+
+def bars(counts: Mapping[str, int]) -> str:
+    """Write counts below each other, drawn as bars."""
+    most = max((1, *counts.values()))
+    return "\n".join(
+        f"  {name:<33}{count:>8,}  {'█' * round(30 * count / most)}".rstrip() for name, count in counts.items()
     )
 
 

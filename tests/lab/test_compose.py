@@ -32,7 +32,7 @@ from dice_ce.lab.compose.playing import Played, keep_in_sight, play_reel
 from dice_ce.lab.compose.render import look
 from dice_ce.lab.compose.reported import NEARBY, best_views, gather, report
 from dice_ce.lab.compose.sightings import APART, FEWEST, Sighting, fit_sightings, organs
-from dice_ce.lab.compose.windows import Stills
+from dice_ce.lab.compose.windows import SourceImages
 
 SIDE = 64
 CLASSES = {
@@ -208,12 +208,12 @@ def test_the_organ_is_the_last_one_entered() -> None:
 # Which frames play it
 
 
-def still(number: int | None, name: str = "", boxes: tuple[Box, ...] = ()) -> LabelledFrame:
+def labelled(number: int | None, name: str = "", boxes: tuple[Box, ...] = ()) -> LabelledFrame:
     return LabelledFrame(Path(name or f"{number}.jpg"), "KVASIR", "a", number, ("ulcer",), ("Ulcer",), boxes)
 
 
 def test_a_run_plays_frame_by_frame_in_order() -> None:
-    reel = tuple(still(number) for number in range(50))
+    reel = tuple(labelled(number) for number in range(50))
     places, _, in_run = play_reel(reel, np.ones(40), np.random.default_rng(0))
     assert places.tolist() == list(range(40))
     assert in_run.all()
@@ -221,13 +221,13 @@ def test_a_run_plays_frame_by_frame_in_order() -> None:
 
 def test_nothing_plays_while_the_capsule_rests() -> None:
     pace = np.array([1.0] * 5 + [0.0] * 20 + [1.0] * 5)
-    places, _, _ = play_reel(tuple(still(number) for number in range(50)), pace, np.random.default_rng(0))
+    places, _, _ = play_reel(tuple(labelled(number) for number in range(50)), pace, np.random.default_rng(0))
     assert len(set(places[4:25])) == 1
     assert places[-1] == 9
 
 
 def test_a_lone_still_is_looked_at_for_a_while() -> None:
-    reel = tuple(still(None, f"image{i:05d}.jpg") for i in range(9))
+    reel = tuple(labelled(None, f"image{i:05d}.jpg") for i in range(9))
     places, progress, in_run = play_reel(reel, np.ones(60), np.random.default_rng(0))
     assert (np.diff(places) >= 0).all()
     assert 3 <= len(set(places)) <= 9
@@ -236,7 +236,7 @@ def test_a_lone_still_is_looked_at_for_a_while() -> None:
 
 
 def test_a_lesion_is_shown_by_whole_runs_from_their_start() -> None:
-    reel = tuple(still(number) for number in (*range(20), *range(100, 120)))
+    reel = tuple(labelled(number) for number in (*range(20), *range(100, 120)))
     for seed in range(10):
         window = draw_window(reel, 30, np.random.default_rng(seed))
         assert window in (reel[:20], reel[20:])
@@ -320,7 +320,7 @@ def test_a_finding_is_timed_at_its_best_view() -> None:
 
 def test_the_best_view_is_clear_then_large_and_central() -> None:
     large, small, askew = Box(0.3, 0.3, 0.7, 0.7), Box(0.45, 0.45, 0.55, 0.55), Box(0.0, 0.0, 0.4, 0.4)
-    frames = [still(1, boxes=(box,)) for box in (large, small, askew)]
+    frames = [labelled(1, boxes=(box,)) for box in (large, small, askew)]
     views = best_views(frames, np.ones(3), np.zeros(3, np.bool_))
     assert views.argmax() == 0
     assert best_views(frames, np.array([0.2, 1, 1]), np.zeros(3, np.bool_)).argmax() != 0
@@ -404,7 +404,7 @@ def test_a_resting_camera_hardly_moves(plans: tuple[ExamPlan, ...]) -> None:
 
 def at_the_rim() -> tuple[Motion, Played]:
     """A box at the right edge, which a quarter turn, a zoom and a drift would take 0.565 from the middle."""
-    images = (still(1, boxes=(Box(0.92, 0.45, 1.0, 0.55),)), still(2))
+    images = (labelled(1, boxes=(Box(0.92, 0.45, 1.0, 0.55),)), labelled(2))
     zeros, shown = np.zeros(2), np.array([0, 1])
     moved = Motion(zeros + 1.1, zeros + 90.0, zeros + 0.1, zeros - 0.05, zeros + 1, zeros, zeros)
     return moved, Played(images, shown, shown * 0 - 1, zeros, zeros, zeros)
@@ -423,11 +423,11 @@ def test_the_pixels_of_a_lesion_lie_where_the_plan_says(tmp_path: Path) -> None:
     moved, played = at_the_rim()
     image = np.full((200, 200, 3), 40, np.uint8)
     image[90:110, 184:196] = 255
-    cv2.imwrite(str(tmp_path / "still.png"), image)
-    frame = LabelledFrame(tmp_path / "still.png", "S", "a", None, ("ulcer",), ("Ulcer",))
-    seen = look(Stills({"S": FULL}, 300)(frame), keep_in_sight(moved, played), 0, 300)[..., 0]
+    cv2.imwrite(str(tmp_path / "source.png"), image)
+    frame = LabelledFrame(tmp_path / "source.png", "S", "a", None, ("ulcer",), ("Ulcer",))
+    seen = look(SourceImages({"S": FULL}, 300)(frame), keep_in_sight(moved, played), 0, 300)[..., 0]
     rows, columns = np.nonzero(seen > 200)
-    nearest = np.hypot(columns - 150, rows - 150) < 0.49 * 300  # beyond, the still goes on as its mirror image
+    nearest = np.hypot(columns - 150, rows - 150) < 0.49 * 300  # beyond, the image goes on as its mirror image
     shortened = 0.44 / np.hypot(0.1, 0.556)
     assert columns[nearest].mean() / 300 - 0.5 == pytest.approx(0.1 * shortened, abs=0.02)
     assert rows[nearest].mean() / 300 - 0.5 == pytest.approx(-0.556 * shortened, abs=0.04)
@@ -442,11 +442,11 @@ def test_a_still_goes_on_beyond_its_window_as_its_mirror_image(tmp_path: Path) -
     image = np.zeros((100, 100, 3), np.uint8)
     image[:, :, 2] = np.arange(100)[None] * 2
     image[(np.hypot(*(np.mgrid[:100, :100] - 49.5)) > 49)] = 0
-    cv2.imwrite(str(tmp_path / "still.png"), image)
+    cv2.imwrite(str(tmp_path / "source.png"), image)
     turns = np.linspace(0, 2 * np.pi, 60, endpoint=False)
     disc = Field("round", tuple((0.5 + 0.49 * np.cos(t), 0.5 + 0.49 * np.sin(t)) for t in turns))
-    frame = LabelledFrame(tmp_path / "still.png", "S", "a", None, ("normal",), ("Normal",))
-    seen = Stills({"S": disc}, 336)(frame)[:, :, 2].astype(int)
+    frame = LabelledFrame(tmp_path / "source.png", "S", "a", None, ("normal",), ("Normal",))
+    seen = SourceImages({"S": disc}, 336)(frame)[:, :, 2].astype(int)
     middle = len(seen) // 2
     assert seen.min() >= 2
     assert seen[middle, middle - 30] == pytest.approx(2 * 20, abs=4)

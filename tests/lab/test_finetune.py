@@ -15,9 +15,9 @@ from dice_ce.datasets.tables import Box, LabelledFrame
 from dice_ce.errors import EncoderError, InputError
 from dice_ce.features.encoder import OnnxEncoder
 from dice_ce.lab.training.augment import NONE
-from dice_ce.lab.training.examples import Examples, draw_weights, joined_examples, make_examples
+from dice_ce.lab.training.examples import Examples, draw_weights, make_examples
 from dice_ce.lab.training.finetune import Recipe, _Drawer, finetune
-from dice_ce.lab.training.images import Images, joined, kept, read_labelled_images
+from dice_ce.lab.training.images import Images, kept, read_labelled_images
 from dice_ce.lab.training.network import (
     CLASSES,
     SELECTOR,
@@ -311,13 +311,6 @@ def test_one_kind_of_image_only_is_refused() -> None:
         dataclasses.replace(examples, targets=np.eye(12, dtype=np.float32)[np.full(24, 11)])
     with pytest.raises(InputError, match="sum to 1"):
         dataclasses.replace(examples, targets=np.full((24, 12), np.nan, np.float32))
-
-
-def test_joined_examples_are_drawn_by_the_shares_given() -> None:
-    one, two = some_examples(), some_examples()
-    both = joined_examples([(one, 0.8), (two, 0.2)], joined([one.images, two.images]))
-    assert both.weight[:24].sum() == pytest.approx(0.8)
-    assert len(both.images) == len(both.targets) == 48
 
 
 def test_images_are_read_once_and_kept(tmp_path: Path) -> None:

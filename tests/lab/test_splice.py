@@ -210,7 +210,7 @@ def test_a_dataset_of_them_can_be_checked(
     assert main(["data", "check", str(made[0])]) == 0
     told = capsys.readouterr().out
     assert "no problems found" in told
-    assert f"{'fold-0':<12}{1:>10}{1:>8}{FRAMES:>12,}" in told
+    assert ["fold-0", "1", "1", f"{FRAMES:,}"] in [line.split()[:4] for line in told.splitlines()]
     copy = tmp_path / "copy"
     shutil.copytree(made[0], copy)
     first = next((copy / "exams").iterdir())

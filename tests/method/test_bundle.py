@@ -92,6 +92,16 @@ def test_profiles_must_be_complete_and_usable(
         load_bundle(folder)
 
 
+def test_a_rule_that_a_bundle_does_not_know_yet_is_off_in_it(tmp_path: Path, tiny_encoder: OnnxEncoder) -> None:
+    """So that a new rule needs no new bundle, and changes nothing that one does."""
+    folder = save(tmp_path / "b", tiny_encoder)
+    facts = json.loads((folder / "bundle.json").read_text())
+    for name in ("prior_strength", "apart_seconds"):
+        del facts["profiles"]["short"]["settings"][name]
+    (folder / "bundle.json").write_text(json.dumps(facts))
+    assert load_bundle(folder).settings("short") == SHORT.settings
+
+
 @pytest.mark.parametrize("name", ["copy", "copy.zip"])
 def test_a_copy_may_have_other_profiles_and_keeps_the_rest(
     tmp_path: Path, tiny_encoder: OnnxEncoder, name: str

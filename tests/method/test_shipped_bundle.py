@@ -1,8 +1,10 @@
 """The bundle inside the package, on a simulated exam it was not trained on: what `make demo` shows, in small."""
 
+import re
 from pathlib import Path
 
 import numpy as np
+import pytest
 
 import dice_ce
 from dice_ce.benchmark.frames import roc_auc
@@ -32,6 +34,16 @@ def test_most_lesions_of_a_simulated_exam_are_found_with_the_right_label(tmp_pat
     assert len(summary.items) <= 20
     assert any(item.mark for item in summary.items), "the demonstration shows where the evidence lies"
     assert summary.exam.clock.source == "sidecar"
+
+
+@pytest.mark.parametrize("name", shipped_bundles())
+def test_profiles_of_shipped_bundles_say_what_was_measured_with_them(name: str) -> None:
+    bundle = dice_ce.load_bundle(name)
+    assert bundle.card.startswith(f"# Model card: `{name}`")
+    for profile in bundle.profiles.values():
+        assert re.search(r"detection rate, sensitivity, items[^:]*: 0\.\d+, [01]\.\d+, \d+", profile.about), (
+            profile.about
+        )
 
 
 def test_the_shipped_bundle_says_what_it_is_not() -> None:

@@ -19,7 +19,7 @@ from dice_ce.features.store import ExtractionReport, Features
 from dice_ce.method.chain import Diagnosed, Woven
 from dice_ce.method.converger import ConvergerSettings
 from dice_ce.method.keyframes import Keyframes
-from dice_ce.method.pipeline import diagnose, judge_contexts, weave_contexts
+from dice_ce.method.pipeline import judge_contexts, weave_contexts
 from dice_ce.method.reliability import Reliability
 from dice_ce.method.selector import Screened, SelectorSettings, select
 from dice_ce.method.settings import Settings
@@ -207,8 +207,8 @@ def test_an_empty_candidate_set_gives_an_empty_summary(exam: Exam) -> None:
     vectors = np.zeros((10, 4), np.float16)
     features = Features(exam.frames, vectors, np.ones(10, np.bool_), "e", "0" * 64, report)
     screened = Screened(exam.frames, np.arange(10) * 2.0, vectors, np.zeros(10, np.float32))
-    nothing = diagnose(select(screened, SelectorSettings()), lambda _: np.empty((0, 3), np.float32), LABELS)
-    judged = judge_contexts(weave_contexts(nothing, Settings()), Settings())
+    woven = weave_contexts(screened, lambda _: np.empty((0, 3), np.float32), LABELS, Settings())
+    judged = judge_contexts(woven, Settings())
     summary = assemble(exam, features, screened, judged, PROVENANCE)
     assert summary.items == ()
     assert summary.counts.candidates == 0

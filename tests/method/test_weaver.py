@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from dice_ce.exam.frames import FrameTable
 from dice_ce.method import weaver
 from dice_ce.method.selector import Candidates
-from dice_ce.method.tokens import TokenSettings, tokenize
+from dice_ce.method.tokens import TokenSettings, token_halves, weigh
 from dice_ce.method.weaver import (
     WeaverSettings,
     chain_ward,
@@ -124,7 +124,8 @@ def test_fine_contexts_are_those_of_average_linkage_by_definition(
 ) -> None:
     some = random_candidates(n, seed)
     config = WeaverSettings(delta_fine=limit, max_span=span)
-    tokens = tokenize(some.vectors, some.seconds, config.alpha_fine, config.tokens.token_base).astype(np.float64)
+    halves = token_halves(some.vectors, some.seconds, config.tokens.token_base)
+    tokens = weigh(halves, config.alpha_fine).astype(np.float64)
     assert sorted(fine_rows(some, config)) == brute_force_linkage(tokens, limit, some.seconds, span or np.inf)
 
 

@@ -24,15 +24,12 @@ import numpy as np
 from dice_ce.benchmark.vlm.chat import enough_memory
 from dice_ce.benchmark.vlm.loading import choose_device
 from dice_ce.errors import InputError, UsageError, require
-from dice_ce.features.backbones.hf import (
+from dice_ce.features.backbones.hf import RESAMPLING, Preprocessing, load_tower, read_preprocessing
+from dice_ce.features.backbones.hub import (
     CONFIG_FILES,
-    RESAMPLING,
     WEIGHT_FILES,
-    Preprocessing,
     fetch,
-    load_tower,
     quiet,
-    read_preprocessing,
     reason,
     without_progress_bars,
 )

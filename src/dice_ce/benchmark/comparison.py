@@ -42,7 +42,7 @@ class PairedTest:
     n: int
     """Patients for whom both methods have a value."""
     nonzero: int
-    """Of those, the ones where the values differ."""
+    """Patients among them whose values differ."""
     p: float | None
     """Two-sided Wilcoxon signed-rank test."""
     how: Literal["exact", "normal approximation", "all equal", "insufficient"]

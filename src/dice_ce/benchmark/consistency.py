@@ -23,7 +23,7 @@ class Pairs:
     near: tuple[int, ...] = (0,) * len(THRESHOLDS)
     """Pairs up to each threshold."""
     differing: tuple[int, ...] = (0,) * len(THRESHOLDS)
-    """Of those, with different labels."""
+    """Pairs among them with different labels."""
     switches: tuple[int, ...] = ()
     """Milliseconds between all consecutive frames with different labels, however far apart, ascending."""
 

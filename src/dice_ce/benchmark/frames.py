@@ -9,7 +9,7 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
-from dice_ce.benchmark.significance import Estimate, interval, resample, resampled_quotients
+from dice_ce.benchmark.significance import Estimate, doubled_ranks, interval, resample, resampled_quotients
 from dice_ce.method.reliability import DIGITS, Reliability
 from dice_ce.types import Bools, Ints
 
@@ -66,17 +66,16 @@ def roc_auc(score: Floats, abnormal: Bools) -> float:
     positive, negative = int(abnormal.sum()), int((~abnormal).sum())
     if not positive or not negative:
         return float("nan")
-    _, group, size = np.unique(score, return_inverse=True, return_counts=True)
-    rank = (np.cumsum(size) - (size - 1) / 2)[group]
-    return float((rank[abnormal].sum() - positive * (positive + 1) / 2) / (positive * negative))
+    ranks = doubled_ranks(score) / 2
+    return float((ranks[abnormal].sum() - positive * (positive + 1) / 2) / (positive * negative))
 
 
 def confusion(said: Ints, truth: Bools, labels: int) -> Ints:
     """Count [true label, said label]; a frame with several labels counts for the one that was said, else its first."""
     right = truth[np.arange(len(said)), said]
-    told = np.where(right, said, truth.argmax(axis=1))
+    shown = np.where(right, said, truth.argmax(axis=1))
     table = np.zeros((labels, labels), np.int64)
-    np.add.at(table, (told, said), 1)
+    np.add.at(table, (shown, said), 1)
     return table
 
 
@@ -110,10 +109,10 @@ def balanced_accuracy(said: Ints, truth: Bools, cases: npt.NDArray[np.str_]) -> 
     labels = truth.shape[1]
     names, of_case = np.unique(cases, return_inverse=True)
     right = truth[np.arange(len(said)), said]
-    told = np.where(right, said, truth.argmax(axis=1))
+    shown = np.where(right, said, truth.argmax(axis=1))
     total, hits = np.zeros((len(names), labels)), np.zeros((len(names), labels))
-    np.add.at(total, (of_case, told), 1)
-    np.add.at(hits, (of_case, told), right)
+    np.add.at(total, (of_case, shown), 1)
+    np.add.at(hits, (of_case, shown), right)
     weights = resample(names.tolist(), RESAMPLES)
     return Estimate(
         float(_balanced(hits.sum(axis=0), total.sum(axis=0))), *interval(_balanced(weights @ hits, weights @ total))

@@ -32,7 +32,7 @@ from dice_ce.method.diagnoser import RememberedDiagnoser
 from dice_ce.method.pipeline import diagnose, judge_contexts, weave_contexts
 from dice_ce.method.selector import Candidates, Screened, SelectorSettings, screen, select
 from dice_ce.method.settings import Settings
-from dice_ce.settings import Value, declarations, rules_in_use, search_space, values_of, with_values
+from dice_ce.settings import Value, declarations, rules_in_use, search_space, values_of, with_values, without_rules
 from dice_ce.taxonomy import Taxonomy
 from dice_ce.types import Floats, Ints, Progress
 
@@ -63,8 +63,7 @@ class ReadyExam:
         key = settings.selector, settings.weaver
         if key not in self._woven:
             self._woven.clear()
-            candidates = select(self.screened, settings.selector)
-            self._woven[key] = weave_contexts(diagnose(candidates, self.diagnose, self.taxonomy), settings)
+            self._woven[key] = weave_contexts(self.screened, self.diagnose, self.taxonomy, settings)
         return self._woven[key]
 
 
@@ -200,7 +199,7 @@ def fixed_budget(rule: Callable[..., Ints]) -> Callable[..., Selections]:
 
 
 def _labelled(exam: ReadyExam, candidates: Candidates, rows: Ints, prior: PriorSettings) -> Selections:
-    """Diagnose what was selected; only our exam prior must hear all candidates for that.
+    """Diagnose what was selected; only our exam prior needs all candidates for that.
 
     A frame that cannot be decoded for the diagnoser is not selected.
     """
@@ -209,12 +208,12 @@ def _labelled(exam: ReadyExam, candidates: Candidates, rows: Ints, prior: PriorS
         kept = np.isin(candidates.frames.index[rows], diagnosed.candidates.frames.index)
         rows = np.searchsorted(diagnosed.candidates.frames.index, candidates.frames.index[rows[kept]])
         candidates = diagnosed.candidates
-        heard = adapt(diagnosed.distributions, candidates.score, exam.taxonomy.normal, prior)[rows]
+        distributions = adapt(diagnosed.distributions, candidates.score, exam.taxonomy.normal, prior)[rows]
     else:
-        heard = exam.diagnose(candidates[rows])
+        distributions = exam.diagnose(candidates[rows])
     return Selections.of(
         _selection(candidates, row, int(p.argmax()))
-        for row, p in zip(rows.tolist(), heard, strict=True)
+        for row, p in zip(rows.tolist(), distributions, strict=True)
         if not np.isnan(p).any()
     )
 
@@ -268,5 +267,5 @@ def ablations(settings: Settings) -> dict[str, tuple[str, dict[str, Value]]]:
     for rule, off in rules.items():
         found[rule.lower().replace(" ", "-")] = f"{rule} (ours)", off
     if len(rules) > 1:
-        found["all-rules"] = "All of ours", {name: value for off in rules.values() for name, value in off.items()}
+        found["all-rules"] = "All of ours", values_of(without_rules(settings))
     return {key: (title, {**values_of(settings), **changes}) for key, (title, changes) in found.items()}

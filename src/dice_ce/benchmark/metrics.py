@@ -26,14 +26,14 @@ class Counts:
     exams: int = 0
     exams_with_findings: int = 0
     exams_all_correct: int = 0
-    """With at least one finding, and all of them found with the right label."""
+    """Exams with a finding, in which all findings were found with the right label."""
     exams_any_correct: int = 0
     findings: int = 0
     """N"""
     matched: int = 0
     """Findings that got a frame, one to one, whatever its label."""
     correct: int = 0
-    """Of those, with the right label."""
+    """Matched findings whose frame has the right label."""
     covered: int = 0
     """Findings with any valid frame in their window."""
     covered_correct: int = 0
@@ -49,7 +49,7 @@ class Counts:
     lesion_frames: int = 0
     """Selected frames with a lesion label."""
     lesion_frames_inside: int = 0
-    """Of those, valid and in at least one window."""
+    """Lesion frames that are valid and in at least one window."""
     true_units: int = 0
     """T: matches whose frame has a lesion label."""
     false_units: int = 0

@@ -1,4 +1,4 @@
-"""Which networks may judge an exam: those of one bundle, or in cross-validation those that never saw its case."""
+"""Which networks may score an exam: those of one bundle, or in cross-validation those that never saw its case."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ class Networks:
     """A bundle with its settings, and the bundles of held-out folds where exams are cases that it learnt from."""
 
     bundle: Bundle
-    """Whose settings, taxonomy and tuned baselines count."""
+    """The bundle whose settings, taxonomy and tuned baselines are used."""
     folds: Mapping[str, Bundle] = field(default_factory=dict)
     """By the split that exams.csv names; their networks and their context score are used."""
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-from collections import defaultdict
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -28,6 +27,7 @@ from dice_ce.benchmark.methods import (
     with_oracle,
 )
 from dice_ce.benchmark.networks import Networks
+from dice_ce.benchmark.significance import RESAMPLES
 from dice_ce.benchmark.truth import truth_beside
 from dice_ce.csvfile import table_text
 from dice_ce.datasets.folder import Dataset
@@ -124,8 +124,8 @@ def list_rows(bundle: Bundle, profile: str = DEFAULT_PROFILE, *, is_truth_known:
     for key in BASELINES:
         found += _baseline_rows(METHODS[key], _tuned(bundle, key, settings), settings)
         if is_truth_known:
-            told = f"{METHODS[key].title}, both true"
-            found.append(Row(f"{key}-true-both", told, "oracle", METHODS[key], _tuned(bundle, key, settings), BOTH))
+            title, tuned = f"{METHODS[key].title}, both true", _tuned(bundle, key, settings)
+            found.append(Row(f"{key}-true-both", title, "oracle", METHODS[key], tuned, BOTH))
     return {row.key: row for row in found}
 
 
@@ -170,50 +170,26 @@ def run_benchmark(
     """
     bundle = networks.bundle
     is_truth_known = all(truth_beside(row) for row in dataset.exams)
-    known = list_rows(bundle, profile, is_truth_known=is_truth_known)
-    chosen = choose(known, wanted)
-    picked: dict[str, dict[str, Selections]] = {method.key: {} for method in chosen}
-    shown: dict[tuple[str, int], dict[str, Selections]] = defaultdict(dict)
-    screened: list[ScreenedExam] = []
-    seconds: dict[str, float] = {}
-    for row in dataset.exams:
-        exam = prepare(row, networks.of(row), progress=watch(row.exam_id))
-        seconds[row.exam_id] = exam.seconds
-        if exam.truth is not None:
-            screened.append(ScreenedExam(exam.exam_id, exam.screened.score, exam.truth != bundle.taxonomy.normal))
-        of_exam = run_rows(chosen, exam)
-        for method in chosen:
-            if method.group in CURVED:
-                for budget in BUDGETS:
-                    shown[method.key, budget][row.exam_id] = method.run(exam, budget)
-        for method, selected in of_exam.items():
-            picked[method.key][row.exam_id] = selected
-    parameters: dict[str, int | None] = {}
+    rows = choose(list_rows(bundle, profile, is_truth_known=is_truth_known), wanted)
+    run = run_on_exams(rows, dataset, networks, watch)
+    selections, parameters = dict(run.selections), {}
     for diagnoser in diagnosers:
         with diagnoser.open(bundle.taxonomy) as model:
-            relabelled = relabel_all(
-                chosen, picked, dataset, diagnoser.name, model.label, watch(diagnoser.name, "exams")
-            )
+            progress = watch(diagnoser.name, "exams")
+            relabelled = relabel_all(rows, selections, dataset, diagnoser.name, model.label, progress)
             parameters[diagnoser.name] = model.parameters
-        picked |= {method.key: selections for method, selections in relabelled.items()}
-        chosen += list(relabelled)
+        selections |= {row.key: chosen for row, chosen in relabelled.items()}
+        rows += list(relabelled)
     patients = {row.exam_id: row.patient_id for row in dataset.exams}
-    protocol = Protocol(taxonomy=bundle.taxonomy)
+
+    def score(key: str, chosen: Mapping[str, Selections], resamples: int = RESAMPLES) -> Evaluation:
+        protocol = Protocol(taxonomy=bundle.taxonomy, resamples=resamples)
+        return evaluate(chosen, dataset.annotations, name=key, patients=patients, protocol=protocol)
+
     outcomes = []
-    for method in chosen:
-        selections = picked[method.key]
-        write_predictions(out / "predictions" / f"{method.key}.csv", selections, bundle.taxonomy)
-        scored = evaluate(selections, dataset.annotations, name=method.key, patients=patients, protocol=protocol)
-        outcomes.append(Outcome(method, selections, scored))
-    curves: dict[str, dict[int, Evaluation]] = defaultdict(dict)
-    for (key, budget), selections in shown.items():
-        curves[key][budget] = evaluate(
-            selections,
-            dataset.annotations,
-            name=key,
-            patients=patients,
-            protocol=replace(protocol, resamples=CURVE_RESAMPLES),
-        )
+    for row in rows:
+        write_predictions(out / "predictions" / f"{row.key}.csv", selections[row.key], bundle.taxonomy)
+        outcomes.append(Outcome(row, selections[row.key], score(row.key, selections[row.key])))
     rivals = [outcome.evaluation for outcome in outcomes if outcome.row.group != "oracle"]
     return Results(
         dataset,
@@ -221,12 +197,47 @@ def run_benchmark(
         profile,
         "head" if bundle.looks_at_features else "network",
         parameters,
-        seconds,
+        run.seconds,
         tuple(outcomes),
         compare(rivals) if len(rivals) > 1 else None,
-        selector_on_exams(screened, bundle.settings(profile).selector.tau_s) if is_truth_known else None,
-        curves,
+        selector_on_exams(run.screened, bundle.settings(profile).selector.tau_s) if is_truth_known else None,
+        {
+            key: {budget: score(key, chosen, CURVE_RESAMPLES) for budget, chosen in curve.items()}
+            for key, curve in run.curves.items()
+        },
     )
+
+
+@dataclass(frozen=True, eq=False)
+class Run:
+    """What the methods chose in all exams, not scored yet."""
+
+    selections: dict[str, dict[str, Selections]]
+    """By method and exam."""
+    curves: dict[str, dict[int, dict[str, Selections]]]
+    """By method, number of items shown at most, and exam."""
+    screened: list[ScreenedExam]
+    """Exams whose truth is known."""
+    seconds: dict[str, float]
+
+
+def run_on_exams(rows: Sequence[Row], dataset: Dataset, networks: Networks, watch: Watch) -> Run:
+    """Run all methods on one exam after the other, so that only one has to be in memory."""
+    run = Run({row.key: {} for row in rows}, {}, [], {})
+    for exam_row in dataset.exams:
+        exam = prepare(exam_row, networks.of(exam_row), progress=watch(exam_row.exam_id))
+        run.seconds[exam.exam_id] = exam.seconds
+        if exam.truth is not None:
+            is_lesion = exam.truth != exam.taxonomy.normal
+            run.screened.append(ScreenedExam(exam.exam_id, exam.screened.score, is_lesion))
+        for row, chosen in run_rows(rows, exam).items():
+            run.selections[row.key][exam.exam_id] = chosen
+        for row in rows:
+            if row.group in CURVED:
+                curve = run.curves.setdefault(row.key, {budget: {} for budget in BUDGETS})
+                for budget, by_exam in curve.items():
+                    by_exam[exam.exam_id] = row.run(exam, budget)
+    return run
 
 
 def run_rows(rows: Sequence[Row], exam: ReadyExam) -> dict[Row, Selections]:
@@ -248,7 +259,7 @@ def relabel_all(
     labeller: Labeller,
     progress: Progress,
 ) -> dict[Row, dict[str, Selections]]:
-    """Let another diagnoser label what the baselines chose; each frame is judged once, however many chose it.
+    """Let another diagnoser label what the baselines chose; each frame is labelled once, however many chose it.
 
     Frames that it could not look at have no label and are not selected.
     """

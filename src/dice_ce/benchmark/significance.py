@@ -13,7 +13,7 @@ from typing import Literal
 import numpy as np
 import numpy.typing as npt
 
-from dice_ce.types import Doubles, Ints
+from dice_ce.types import Doubles, Floats, Ints
 
 RESAMPLES = 2000
 CONFIDENCE = 95.0
@@ -99,7 +99,7 @@ class SignedRank:
     n: int
     """Patients for whom both methods have a value."""
     nonzero: int
-    """Of those, the ones where the values differ: only they are ranked."""
+    """Patients among them whose values differ: only these are ranked."""
     p: float | None
     how: Literal["exact", "normal approximation", "all equal", "insufficient"]
 
@@ -123,7 +123,7 @@ def signed_rank(one: Doubles, two: Doubles) -> SignedRank:
     return SignedRank(n, len(different), normal_p(ranks, positive), "normal approximation")
 
 
-def doubled_ranks(values: Doubles) -> Ints:
+def doubled_ranks(values: Doubles | Floats) -> Ints:
     """Rank values from 1; equal ones share their mean rank. Twice the rank, so that all are whole numbers."""
     _, group, size = np.unique(values, return_inverse=True, return_counts=True)
     last = np.cumsum(size)

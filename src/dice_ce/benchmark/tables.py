@@ -69,8 +69,8 @@ def promise_table(results: Results) -> Table:
             cells.append(f"{sum(complete)} of {len(complete)} (≥ {100 * bound:.0f} %)")
         needs = needed_lengths(curve)
         length, (kept, tried) = conformal_length(list(needs.values())), kept_promises(needs)
-        told = f"{length:.0f}" if math.isfinite(length) else f"more than {max(curve)}"
-        rows.append((outcome.row.name, *cells, told, f"{kept} of {tried}" if tried else "–"))
+        enough = f"{length:.0f}" if math.isfinite(length) else f"more than {max(curve)}"
+        rows.append((outcome.row.name, *cells, enough, f"{kept} of {tried}" if tried else "–"))
     header = ("Items shown, at most", *map(str, BUDGETS), "Enough with 90 % confidence", "Kept, each patient left out")
     return Table.of(header, rows, "Patients whose list has a frame of every finding (new patient, 90 % confidence)")
 

@@ -18,7 +18,7 @@ from dice_ce.benchmark.significance import Estimate, interval, resample
 from dice_ce.types import Bools, Floats, Ints
 
 SHARE = 0.1
-"""Of a patient's frames, those with the highest scores: the candidates that a lesion event must reach."""
+"""Share of a patient's frames, those with the highest scores, that a lesion event must reach."""
 FEWEST = 10
 """Lesion and normal frames that a patient needs for an area under the curve."""
 
@@ -28,7 +28,7 @@ class WithinFigures:
     """The Selector and the diagnoser inside patients, averaged over patients or cases."""
 
     patients: int
-    """With enough lesion and normal frames."""
+    """Patients with enough lesion and normal frames."""
     auc: Estimate
     """Chance that a lesion frame scores higher than a normal frame of the same patient."""
     events: int

@@ -53,13 +53,13 @@ def add_commands(commands: Any, *, with_settings: bool = True) -> None:
 
     query = command(parts, "query", run_query, "ask an archive in SQL; the tables are exams, findings and frames")
     query.add_argument("archive", type=Path, metavar="ARCHIVE", help="folder that `archive run` writes")
-    query.add_argument("sql", help="for instance: select label, count(*) from findings group by label")
+    query.add_argument("sql", help="a query, for instance: select label, count(*) from findings group by label")
     query.add_argument("--csv", action="store_true", help="print CSV")
     needs(query, QUERIES)
 
     report = command(parts, "report", run_report, "write a page with plots about an archive")
     report.add_argument("archive", type=Path, metavar="ARCHIVE", help="folder that `archive run` writes")
-    writes(report, "--out", a_file, metavar="HTML", help="default: ARCHIVE/report.html")
+    writes(report, "--out", a_file, metavar="HTML", help="where to write it (default: ARCHIVE/report.html)")
     needs(report, DRAWING)
 
 
@@ -75,7 +75,9 @@ def _add_run(parts: Any, with_settings: bool) -> None:
     needs(run, TABLES)
     needs(run, CLUSTER, when=lambda options: options.engine == "ray")
     engine = run.add_argument_group("engine")
-    engine.add_argument("--engine", choices=("local", "ray"), default="local", help="default: local")
+    engine.add_argument(
+        "--engine", choices=("local", "ray"), default="local", help="this machine, or Ray (default: local)"
+    )
     engine.add_argument(
         "--workers", type=positive_int, help="processes (default: all cores); on a cluster, Ray decides"
     )
@@ -83,11 +85,13 @@ def _add_run(parts: Any, with_settings: bool) -> None:
     engine.add_argument(
         "--ray-address", metavar="ADDRESS", help="auto, HOST:PORT or ray://HOST:PORT (default: start Ray)"
     )
-    engine.add_argument("--memory", type=positive, metavar="GB", help="of one local worker (default: a fair share)")
-    engine.add_argument("--retries", type=whole, default=2, help="of an exam whose worker died (default: 2)")
-    engine.add_argument("--stall-limit", type=positive_int, default=600, metavar="SECONDS", help="default: 600")
+    engine.add_argument("--memory", type=positive, metavar="GB", help="for one local worker (default: a fair share)")
+    engine.add_argument("--retries", type=whole, default=2, help="tries again after a worker died (default: 2)")
     engine.add_argument(
-        "--patience", type=amount, default=600.0, metavar="SECONDS", help="with storage that is full or gone: 600"
+        "--stall-limit", type=positive_int, default=600, metavar="SECONDS", help="end stuck workers (default: 600)"
+    )
+    engine.add_argument(
+        "--patience", type=amount, default=600.0, metavar="SECONDS", help="wait for lost storage (default: 600)"
     )
     engine.add_argument(
         "--split-frames", type=positive_int, default=4000, help="longer exams are split (default: 4000)"
@@ -98,7 +102,7 @@ def _add_run(parts: Any, with_settings: bool) -> None:
     )
     storage.add_argument("--drop-features", action="store_true", help="remove the features of an exam once it is done")
     storage.add_argument("--scratch", type=Path, metavar="DIR", help="remote exams are staged here (default: in /tmp)")
-    storage.add_argument("--scratch-size", type=positive, metavar="GB", help="on each machine (default: 20)")
+    storage.add_argument("--scratch-size", type=positive, metavar="GB", help="limit on each machine (default: 20)")
     add_exam_options(run)
     model = run.add_argument_group("model")
     add_bundle_options(model)

@@ -9,7 +9,8 @@ from typing import Any
 
 from dice_ce import DISCLAIMER
 from dice_ce.cli.checks import COMPOSING, DRAWING, a_file, a_folder, a_table, an_image, needs, writes
-from dice_ce.cli.shared import command, emit, positive_int, shares
+from dice_ce.cli.shared import add_seed_option, command, emit, positive_int, shares
+from dice_ce.datasets import IMPORTERS
 from dice_ce.errors import UsageError
 
 
@@ -30,13 +31,14 @@ def add_commands(commands: Any) -> None:
 
     split = command(parts, "split", run_split, "deal the patients of a dataset into train, validation and test")
     split.add_argument("dataset", type=Path, metavar="DIR", help="folder with exams.csv; its split column is filled")
-    split.add_argument("--shares", type=shares, default=(160, 40, 40), help="default: 160,40,40 as in VideoCAP")
-    split.add_argument("--seed", type=int, default=0)
+    split.add_argument("--shares", type=shares, default=(160, 40, 40), help="three parts (default: 160,40,40)")
+    add_seed_option(split)
     split.add_argument("--force", action="store_true", help="deal again where splits are decided already")
 
     importer = command(parts, "import", run_import, "read a public dataset in its own layout into one table of frames")
-    names = "kvasir-capsule, capsule-vision, see-ai, galar, kid, rhode-island, ai-koda, or pool for a folder of several"
-    importer.add_argument("name", help=names)
+    importer.add_argument("name", help=f"one of {', '.join(IMPORTERS)}")
+    layouts = "; ".join(f"{name}: {one.expects}" for name, one in IMPORTERS.items())
+    importer.epilog = f"What the folder holds. {layouts}. {DISCLAIMER}"
     importer.add_argument("folder", type=Path, metavar="DIR", help="the dataset as it was downloaded")
     writes(importer, "--out", a_file, metavar="CSV", help="write path, source, case, frame_number, label, split")
 
@@ -57,8 +59,8 @@ def add_commands(commands: Any) -> None:
     splice.add_argument("--timelines", type=Path, required=True, metavar="JSON", help="Galar's events.json")
     writes(splice, "--out", a_folder("exams.csv"), required=True, metavar="DIR", help="dataset to write")
     splice.add_argument("--exams", type=positive_int, default=15, help="how many, dealt to the folds (default: 15)")
-    splice.add_argument("--frames-per-exam", type=positive_int, default=30_000, help="default: 30000, as in VideoCAP")
-    splice.add_argument("--seed", type=int, default=0)
+    splice.add_argument("--frames-per-exam", type=positive_int, default=30_000, help="length (default: 30000)")
+    add_seed_option(splice)
 
     compose = command(parts, "compose", run_compose, "compose whole exams from real frames on real timelines")
     compose.add_argument("--frames", type=Path, required=True, metavar="DATA", help="folder with labelled frames")
@@ -66,10 +68,10 @@ def add_commands(commands: Any) -> None:
     writes(compose, "--out", a_folder("composition.json"), required=True, metavar="DIR", help="dataset to write")
     needs(compose, COMPOSING)
     compose.add_argument("--exams", type=positive_int, default=68, help="how many (default: 68)")
-    compose.add_argument("--frames-per-exam", type=positive_int, default=8000, help="default: 8000")
-    compose.add_argument("--shares", type=shares, default=(32, 12, 24), help="train, validation, test: 32,12,24")
+    compose.add_argument("--frames-per-exam", type=positive_int, default=8000, help="length of an exam (default: 8000)")
+    compose.add_argument("--shares", type=shares, default=(32, 12, 24), help="three parts (default: 32,12,24)")
     compose.add_argument("--size", type=positive_int, default=336, help="side in pixels (default: 336)")
-    compose.add_argument("--seed", type=int, default=0)
+    add_seed_option(compose)
     compose.add_argument("--workers", type=positive_int, help="threads to use (default: all cores)")
 
 

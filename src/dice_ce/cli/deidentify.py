@@ -28,7 +28,7 @@ def add_commands(commands: Any) -> None:
     hiding = parser.add_argument_group("hiding")
     hiding.add_argument("--cover", action="append", type=box, default=[], metavar="X,Y,W,H", help="also black this box")
     hiding.add_argument("--keep-inner-text", action="store_true", help="keep text inside the field of view")
-    hiding.add_argument("--quality", choices=("high", "lossless"), default="high", help="of the images (default: high)")
+    hiding.add_argument("--quality", choices=("high", "lossless"), default="high", help="compression (default: high)")
     hiding.add_argument(
         "--check", type=positive_int, default=48, metavar="N", help="frames searched again (default: 48)"
     )

@@ -9,11 +9,12 @@ from pathlib import Path
 from typing import Any
 
 from dice_ce.cli.checks import a_file_with_neighbours, a_folder, an_image, writes
-from dice_ce.cli.hospital import kinds
+from dice_ce.cli.hospital import KINDS, kinds
 from dice_ce.cli.shared import (
     add_bundle_options,
     add_device_option,
     add_exam_options,
+    add_seed_option,
     add_setting_options,
     chosen_settings,
     command,
@@ -47,7 +48,7 @@ def add_commands(commands: Any, *, with_settings: bool = True) -> None:
     )
     writes(summary, "--out", a_folder(), required=True, metavar="DIR", help="each exam gets a folder of its own there")
     summary.add_argument(
-        "--also", type=kinds, default=(), metavar="LIST", help="further outputs of pdf, dicom, fhir: pdf,dicom"
+        "--also", type=kinds, default=(), metavar="LIST", help=f"further outputs, some of {KINDS}, such as pdf,dicom"
     )
     summary.add_argument(
         "--keep-identity",
@@ -76,7 +77,7 @@ def add_commands(commands: Any, *, with_settings: bool = True) -> None:
     )
     add_exam_options(extract)
     encoder = extract.add_mutually_exclusive_group()
-    encoder.add_argument("--bundle", help="the bundle whose encoder is used (default: the shipped one)")
+    encoder.add_argument("--bundle", help="the bundle whose encoder is used (default: 'default')")
     encoder.add_argument(
         "--encoder", help="another encoder: name, .onnx file, model folder or hub id (see: encoder list)"
     )
@@ -87,9 +88,9 @@ def add_commands(commands: Any, *, with_settings: bool = True) -> None:
     simulate = command(commands, "simulate", run_simulate, "render a procedural exam, to try things without data")
     help_text = "video to write; its clock and truth go beside it"
     writes(simulate, "--out", a_file_with_neighbours, required=True, metavar="MP4", help=help_text)
-    simulate.add_argument("--frames", type=positive_int, default=3000)
+    simulate.add_argument("--frames", type=positive_int, default=3000, help="how many (default: 3000)")
     simulate.add_argument("--size", type=positive_int, default=336, help="side in pixels (default: 336)")
-    simulate.add_argument("--seed", type=int, default=0)
+    add_seed_option(simulate)
     simulate.add_argument("--exam-fps", type=fraction, default=Fraction(1), help="frames per exam second (default: 1)")
     simulate.add_argument("--lesions", type=whole, help="lesion events (default: about one in 250 frames)")
     simulate.add_argument("--field", choices=("octagon", "round"), default="octagon", help="shape of the window")

@@ -9,7 +9,7 @@ from typing import Any
 from dice_ce import DISCLAIMER
 from dice_ce.cli.checks import FINETUNING, a_folder, needs, writes
 from dice_ce.cli.models import DATA_HELP
-from dice_ce.cli.shared import amount, command, emit, positive, positive_int, progress_bars
+from dice_ce.cli.shared import add_seed_option, amount, command, emit, positive, positive_int, progress_bars
 
 
 def add_commands(commands: Any) -> None:
@@ -21,18 +21,18 @@ def add_commands(commands: Any) -> None:
     place = a_folder("diagnoser.json")
     writes(finetune, "--out", place, required=True, metavar="DIR", help="folder for the model, for --diagnoser")
     needs(finetune, FINETUNING)
-    finetune.add_argument("--steps", type=positive_int, default=2000, help="default: 2000")
+    finetune.add_argument("--steps", type=positive_int, default=2000, help="steps of training (default: 2000)")
     finetune.add_argument("--batch", type=positive_int, default=32, help="images per step (default: 32)")
     finetune.add_argument("--at-once", type=positive_int, help="images in memory at once (default: all of a batch)")
-    rate = "default: 5e-5 for a backbone, 2e-4 for adapters"
+    rate = "step size (default: 5e-5 for a backbone, 2e-4 for adapters)"
     finetune.add_argument("--learning-rate", type=positive, help=rate)
-    finetune.add_argument("--rank", type=positive_int, default=16, help="of the adapters (default: 16)")
+    finetune.add_argument("--rank", type=positive_int, default=16, help="rank of the adapters (default: 16)")
     size = "side of the images for a vision-language model (default: 336)"
     finetune.add_argument("--size", type=positive_int, default=336, help=size)
     finetune.add_argument("--near", type=amount, default=2.0, help="seconds around a keyframe with its label")
     finetune.add_argument("--device", help="cpu or cuda (default: cuda if there is one)")
-    finetune.add_argument("--dtype", choices=("float32", "bfloat16", "float16"), help="of a vision-language model")
-    finetune.add_argument("--seed", type=int, default=0)
+    finetune.add_argument("--dtype", choices=("float32", "bfloat16", "float16"), help="for vision-language models")
+    add_seed_option(finetune)
 
 
 def run_finetune(options: argparse.Namespace) -> int:

@@ -22,13 +22,15 @@ def _read_kinds(text: str) -> tuple[str, ...]:
 
 
 kinds = parsed_by(_read_kinds)
+KINDS = "pdf, dicom, fhir"
+"""The exports among OUTPUTS, which are not imported for the sake of `--help`; a test compares them."""
 
 
 def add_commands(commands: Any) -> None:
     """Describe the commands of this module."""
     export = command(commands, "export", run_export, "make PDF, DICOM or FHIR from results, without the exam")
     export.add_argument("results", type=Path, help="folder of one exam that summarize has written")
-    export.add_argument("--format", type=kinds, required=True, metavar="LIST", help="of pdf, dicom, fhir: pdf,dicom")
+    export.add_argument("--format", type=kinds, required=True, metavar="LIST", help=f"such as pdf,dicom; of {KINDS}")
     writes(export, "--out", a_folder(), metavar="DIR", help="where to write (default: into the results)")
     export.add_argument(
         "--identity",
@@ -47,9 +49,9 @@ def add_commands(commands: Any) -> None:
         help="dicom://TITLE@host:port (dicoms:// with TLS) for C-STORE, https://host/dicom-web for STOW-RS",
     )
     send.add_argument("--calling-title", default="DICE-CE", metavar="TITLE", help="our own title (default: DICE-CE)")
-    send.add_argument("--user", default="", help="for STOW-RS; the password is taken from $DICE_CE_PACS_PASSWORD")
+    send.add_argument("--user", default="", help="user for STOW-RS; the password is taken from $DICE_CE_PACS_PASSWORD")
     send.add_argument("--ca", type=Path, metavar="PEM", help="certificates to trust instead of the system's, for TLS")
-    send.add_argument("--retries", type=whole, default=3, help="after failures that may pass (default: 3)")
+    send.add_argument("--retries", type=whole, default=3, help="tries after failures that may pass (default: 3)")
     send.add_argument("--timeout", type=positive, default=60.0, help="seconds to wait for an answer (default: 60)")
     send.add_argument("--dry-run", action="store_true", help="say what would be sent, and send nothing")
     needs(send, SENDING)

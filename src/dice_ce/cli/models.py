@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import sys
+from collections.abc import Sequence
 from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -14,6 +15,7 @@ from dice_ce.cli.shared import (
     add_bundle_options,
     add_exam_options,
     add_folds_option,
+    add_seed_option,
     amount,
     command,
     emit,
@@ -27,10 +29,12 @@ from dice_ce.cli.shared import (
 from dice_ce.errors import InputError, UsageError
 
 if TYPE_CHECKING:
+    from dice_ce.datasets.folder import Dataset
     from dice_ce.features.encoder import Encoder
+    from dice_ce.taxonomy import Taxonomy
 
 FOLD = "{fold}"
-BUNDLE_HELP = "name of a shipped bundle, or a folder or zip (default: the shipped one)"
+BUNDLE_HELP = "name of a shipped bundle, or a folder or zip (default: 'default')"
 DATA_HELP = "datasets of exams (folders with exams.csv), folders of labelled frames, or tables frames.csv"
 
 
@@ -58,23 +62,23 @@ def add_commands(commands: Any) -> None:
     train.add_argument("--views", type=whole, default=3, help="augmented views of every image (default: 3)")
     train.add_argument("--near", type=amount, default=2.0, help="seconds around a keyframe with its label (default: 2)")
     train.add_argument("--hidden", type=positive_int, default=256, help="hidden units of the heads (default: 256)")
-    train.add_argument("--learning-rate", type=positive, default=6e-4)
-    train.add_argument("--epochs", type=positive_int, default=8)
-    train.add_argument("--steps", type=positive_int, default=1400, help="of fine-tuning, with --diagnoser network")
-    train.add_argument("--seed", type=int, default=0)
+    train.add_argument("--learning-rate", type=positive, default=6e-4, help="for the heads (default: 6e-4)")
+    train.add_argument("--epochs", type=positive_int, default=8, help="passes over the features (default: 8)")
+    train.add_argument("--steps", type=positive_int, default=1400, help="fine-tuning steps; network diagnoser only")
+    add_seed_option(train)
     train.add_argument("--notes", type=Path, metavar="MD", help="text for the model card: sources, licences, limits")
 
     tune = command(commands, "tune", run_tune, "choose thresholds and the weaver's settings on validation exams")
     tune.add_argument("--data", type=Path, nargs="+", required=True, metavar="DATASET", help="folders with exams.csv")
-    tune.add_argument("--weights", type=positive, nargs="+", help="of the datasets' figures (default: all alike)")
+    tune.add_argument("--weights", type=positive, nargs="+", help="how much each dataset counts (default: all alike)")
     add_bundle_options(tune)
     add_folds_option(tune)
     writes(tune, "--out", a_bundle, metavar="BUNDLE", help="write the bundle with the chosen settings there")
     help_text = "write the bundles of --folds there, each with a context score fitted without it"
     writes(tune, "--folds-out", a_folder(), metavar="DIR", help=help_text)
-    tune.add_argument("--split", default="validation", help="default: validation; never the test split")
+    tune.add_argument("--split", default="validation", help="exams to tune on (default: validation; never test)")
     tune.add_argument("--trials", type=positive_int, default=200, help="for DiCE and each baseline (default: 200)")
-    tune.add_argument("--seed", type=int, default=0)
+    add_seed_option(tune)
     writes(tune, "--log", a_file, metavar="CSV", help="write all trials of all methods there")
 
     backbones = command(commands, "backbones", run_backbones, "compare encoders as the Selector's backbone")
@@ -197,7 +201,6 @@ def _encoders(pattern: str) -> list[Encoder]:
 def run_tune(options: argparse.Namespace) -> int:
     """Tune DiCE and the baselines, and fit the context score."""
     from dice_ce.benchmark.networks import Networks
-    from dice_ce.datasets.folder import load_dataset
     from dice_ce.lab.training.tuning import (
         fit_rankers,
         make_ground,
@@ -220,13 +223,7 @@ def run_tune(options: argparse.Namespace) -> int:
     if options.out:
         check_export(options.bundle, options.out)
     networks = Networks.load(options.bundle, options.folds)
-    datasets = [load_dataset(folder, networks.bundle.taxonomy) for folder in options.data]
-    for dataset in datasets:
-        if leaking := dataset.leaking_patients():
-            raise InputError(
-                f"{dataset.folder}: patient '{leaking[0]}' stands in more than one split; split by patient"
-            )
-    chosen = [networks.exams(dataset, options.split) for dataset in datasets]
+    chosen = [networks.exams(dataset, options.split) for dataset in _datasets(options.data, networks.bundle.taxonomy)]
     with progress_bars() as watch:
         grounds = [
             make_ground(dataset, networks, weight, watch) for dataset, weight in zip(chosen, weights, strict=True)
@@ -244,20 +241,29 @@ def run_tune(options: argparse.Namespace) -> int:
         export_bundle(options.bundle, options.out, profiles=profiles, tuned=others, ranker=rankers[""])
     for name in networks.folds if options.folds_out else ():
         export_bundle(options.folds / name, options.folds_out / name, profiles=profiles, ranker=rankers.get(name))
-    if options.json:
-        best = {name: trial_facts(result) for name, result in tuned.items()}
-        print_json(
-            {
-                "disclaimer": DISCLAIMER,
-                "best": best,
-                "profiles": {name: values_of(profile.settings) for name, profile in profiles.items()},
-            }
-        )
-        return 0
-    print(tuned_text(tuned, options.trials))
-    print("\n".join(f"profile {name}: {profile.about}" for name, profile in profiles.items()))
-    print(f"written: {options.out}" if options.out else "nothing written: --out BUNDLE keeps these settings")
+    facts = {
+        "disclaimer": DISCLAIMER,
+        "best": {name: trial_facts(result) for name, result in tuned.items()},
+        "profiles": {name: values_of(profile.settings) for name, profile in profiles.items()},
+    }
+    lines = [tuned_text(tuned, options.trials)]
+    lines += [f"profile {name}: {profile.about}" for name, profile in profiles.items()]
+    lines += [f"written: {options.out}" if options.out else "nothing written: --out BUNDLE keeps these settings"]
+    emit(options, facts, "\n".join(lines))
     return 0
+
+
+def _datasets(folders: Sequence[Path], taxonomy: Taxonomy) -> list[Dataset]:
+    """Load datasets; refuse one that was not split by patient."""
+    from dice_ce.datasets.folder import load_dataset
+
+    datasets = [load_dataset(folder, taxonomy) for folder in folders]
+    for dataset in datasets:
+        if leaking := dataset.leaking_patients():
+            raise InputError(
+                f"{dataset.folder}: patient '{leaking[0]}' stands in more than one split; split by patient"
+            )
+    return datasets
 
 
 def run_backbones(options: argparse.Namespace) -> int:

@@ -30,7 +30,7 @@ T = TypeVar("T")
 SETTING = "setting_"
 """What the names of the method's settings begin with among the options."""
 BURNED_IN = "burned-in"
-"""Of `--clock`: the same word as in dice_ce.exam.clock, which is not imported for the sake of `--help`."""
+"""Value of `--clock`, as in dice_ce.exam.clock, which is not imported for the sake of `--help`."""
 UNSET = object()
 """Default of an option whose value may be None."""
 
@@ -66,7 +66,7 @@ def add_exam_options(parser: argparse.ArgumentParser) -> None:
 
 
 def add_bundle_options(parser: Any) -> None:
-    parser.add_argument("--bundle", help="name of a shipped bundle, or a folder or zip (default: the shipped one)")
+    parser.add_argument("--bundle", help="name of a shipped bundle, or a folder or zip (default: 'default')")
     parser.add_argument("--profile", default="default", help="named settings of the bundle (see: bundle show)")
 
 
@@ -77,6 +77,10 @@ def add_device_option(parser: Any) -> None:
         default="cpu",
         help="where the encoder computes (default: cpu); others need onnxruntime-gpu",
     )
+
+
+def add_seed_option(parser: Any) -> None:
+    parser.add_argument("--seed", type=int, default=0, help="seed of everything that is drawn at random (default: 0)")
 
 
 def add_folds_option(parser: Any) -> None:

@@ -21,6 +21,7 @@ from dice_ce.errors import InputError
 from dice_ce.exam.clock import hms
 from dice_ce.exam.images import ImageCursor, ImageSource
 from dice_ce.exam.open import Exam
+from dice_ce.table import aligned, bars
 from dice_ce.taxonomy import VIDEOCAP_12, Taxonomy
 
 SMALLEST_IMAGE = 2048
@@ -188,18 +189,15 @@ def check_text(check: Check) -> str:
     splits = facts["splits"]
     assert isinstance(splits, dict)
     lines = [f"{check.dataset.folder}: {len(check.dataset.exams)} exams", ""]
-    lines.append(f"{'split':<12}{'patients':>10}{'exams':>8}{'frames':>12}{'hours':>8}{'findings':>10}{'per exam':>10}")
-    lines += [
-        f"{name:<12}{part['patients']:>10}{part['exams']:>8}{part['frames']:>12,}{part['median_hours'] or '–':>8}"
-        f"{part['findings']:>10}{part['findings_per_exam']:>10}"
-        for name, part in splits.items()
-    ]
+    rows = [("split", "patients", "exams", "frames", "hours", "findings", "per exam")]
+    for name, part in splits.items():
+        numbers = part["patients"], part["exams"], f"{part['frames']:,}", part["median_hours"] or "–"
+        rows.append((name, *map(str, numbers), str(part["findings"]), str(part["findings_per_exam"])))
+    lines.append(aligned(rows, numbers=True))
     labels = Counter[str]()
     for part in splits.values():
         labels.update(part["labels"])
-    most = max(labels.values(), default=1)
-    lines += ["", "findings by label"]
-    lines += [f"  {label:<33}{labels[label]:>5}  {'█' * round(30 * labels[label] / most)}" for label in VIDEOCAP_12]
+    lines += ["", "findings by label", bars({label: labels[label] for label in VIDEOCAP_12})]
     lines += ["", *(f"remark   {remark}" for remark in check.remarks)]
     lines += [f"PROBLEM  {problem}" for problem in check.problems]
     lines.append(f"{len(check.problems)} problems" if check.problems else "no problems found")

@@ -29,7 +29,7 @@ class DatasetFacts:
     exams: int | None
     patients: int | None
     frames: int
-    """Of whole exams all of them, of labelled images those that are listed."""
+    """All frames of whole exams, or the labelled images that are listed."""
     sizes: tuple[tuple[int, int], ...]
     """Smallest and largest width and height that were seen; empty if there are no images here."""
     labels: int | None
@@ -58,7 +58,7 @@ PUBLISHED = (
 )
 """The figures of the paper's table, as they stand there."""
 REPORTED = frozenset({"VideoCAP"})
-"""Of the published ones, those whose findings come from reports."""
+"""Published datasets whose findings come from reports."""
 
 
 def gather_facts(specs: Sequence[str], progress: Progress | None = None) -> list[DatasetFacts]:

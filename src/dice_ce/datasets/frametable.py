@@ -10,7 +10,7 @@ without a `case` (patient, video) cannot be split honestly, and only `frame_numb
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
@@ -19,6 +19,7 @@ from dice_ce.datasets.tables import LabelledFrame, Tables
 from dice_ce.datasets.words import labels_of, unique
 from dice_ce.errors import InputError
 from dice_ce.files import write_atomically
+from dice_ce.table import bars
 from dice_ce.taxonomy import VIDEOCAP_12
 
 FRAMES = "frames.csv"
@@ -115,18 +116,11 @@ def tables_text(tables: Tables) -> str:
         parts.append(
             f"{facts['frames']:,} frames of {facts['cases']:,} cases, {facts['boxes']:,} boxes; "
             f"{facts['images_here']:,} images are here\n"
-            + _bars({f"from {name}": count for name, count in facts["sources"].items()})
-            + "\n"
-            + _bars(facts["labels"] | outside)
+            + bars({f"from {name}": count for name, count in facts["sources"].items()})
+            + f"\n\n{bars(facts['labels'] | outside)}\n"
         )
     if tables.timelines:
-        parts.append(f"{facts['timelines']:,} timelines, {facts['events']:,} events\n" + _bars(facts["event_words"]))
+        parts.append(f"{facts['timelines']:,} timelines, {facts['events']:,} events\n{bars(facts['event_words'])}\n")
     if tables.remarks:
         parts.append("\n".join(f"remark   {remark}" for remark in tables.remarks))
     return "\n".join(parts)
-
-
-def _bars(counts: Mapping[str, int]) -> str:
-    """List counts, drawn as bars."""
-    most = max(counts.values(), default=1)
-    return "".join(f"  {name:<33}{count:>8,}  {'█' * round(30 * count / most)}\n" for name, count in counts.items())

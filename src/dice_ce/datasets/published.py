@@ -15,6 +15,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from dice_ce import csvfile
 from dice_ce.errors import InputError, require
 
 DELIMITERS = ",;\t|"
@@ -73,14 +74,8 @@ def find_images(folder: Path) -> Iterator[Path]:
 
 
 def read_text(path: Path) -> str:
-    """Read a text file, with or without a byte order mark."""
-    try:
-        text = path.read_text(encoding="utf-8-sig")
-    except UnicodeDecodeError as error:
-        raise InputError(f"{path}: not a text file in UTF-8; save it as UTF-8 or download it again") from error
-    except OSError as error:
-        raise InputError(f"{path}: cannot be read ({error.strerror}); check the path and the permissions") from error
-    if not text.strip():
+    """Read a text file that must not be empty."""
+    if not (text := csvfile.read_text(path)).strip():
         raise InputError(f"{path}: the file is empty; download it again")
     return text
 

@@ -27,6 +27,7 @@ from dice_ce.datasets.tables import Annotation, Finding, LabelledFrame
 from dice_ce.errors import InputError
 from dice_ce.exam.clock import ClockOptions
 from dice_ce.files import atomic_file, write_atomically
+from dice_ce.table import bars
 from dice_ce.taxonomy import NORMAL
 from dice_ce.types import Progress
 
@@ -170,5 +171,5 @@ def recordings_text(recordings: Sequence[Recording]) -> str:
         f"{len(recordings)} recordings, {sum(len(one.frames) for one in recordings):,} frames over {hours:.1f} hours; "
         f"{len(with_findings)} with {sum(labels.values())} findings in "
         f"{sum(len(one.runs) for one in recordings)} runs, {len(recordings) - len(with_findings)} with none\n"
-        + "\n".join(f"  {label:<33}{count:>4}" for label, count in labels.most_common())
+        + bars(dict(labels.most_common()))
     )

@@ -60,7 +60,7 @@ class BurnedInClock:
 
     box: Box
     milliseconds: tuple[int, ...]
-    """Of every frame."""
+    """Exam time of every frame."""
     frames_read: int
     """Frames on which the text reader was used, the check included."""
     misread: int
@@ -223,7 +223,7 @@ def _try_clock(exam: Exam, box: Box, still: Bools | None, progress: Progress | N
     name = str(exam.source.path)
     runs = collect_runs(exam, box, still, progress)
     reading = _Reading(runs, text_reader(), name)
-    timeline = reading.settle()
+    timeline = reading.read_timeline()
     checked, within, largest = 0, 0, 0.0
     for attempt in range(CHECK_ROUNDS):
         differences = reading.check(timeline, seed=attempt)
@@ -231,7 +231,7 @@ def _try_clock(exam: Exam, box: Box, still: Bools | None, progress: Progress | N
         largest = float(differences.max()) if checked else 0.0
         if within >= LEAST_FITTING * checked and checked:
             break
-        timeline = reading.settle()  # the check readings have become known, and what is around them is read
+        timeline = reading.read_timeline()  # the check readings have become known, and what is around them is read
     if not checked or within < LEAST_FITTING * checked:
         fit = f"{within} of {checked} check frames are within 1 s"
         raise _DoesNotFit(f"{name}: the burned-in time does not fit: {fit}; {NO_CLOCK}")
@@ -312,7 +312,7 @@ class _Reading:
         self._plan = Plan.start(len(runs))
         self.count = 0
 
-    def settle(self) -> Timeline:
+    def read_timeline(self) -> Timeline:
         """Read until the readings tell the time of everything between them."""
         if not self._read:
             self._take(self._plan.first_runs(FIRST_READS))

@@ -21,7 +21,7 @@ LEAST_EDGE, TIMES_USUAL = 24.0, 4.0
 LEAST_STROKES = 14
 """Pixels of strokes in a box, below which it is a speck on the lens."""
 MOST_STROKES, LARGEST_COVERS = 0.08, 0.2
-"""Of the window: more than this is not text, and not believed."""
+"""Shares of the window above which strokes or boxes are no text, and are not believed."""
 
 
 def find_covers(images: Iterable[Image], field: Field) -> tuple[Box, ...]:

@@ -31,7 +31,7 @@ RESIZES: tuple[Resize, ...] = ("area", "bilinear", "bicubic")
 
 
 class Encoder(Protocol):
-    """What every stage after this one may rely on; `tests/test_encoder.py` holds each entry to it."""
+    """What every stage after this one may rely on; `tests/features/test_encoder.py` holds each entry to it."""
 
     @property
     def name(self) -> str:

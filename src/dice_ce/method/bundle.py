@@ -199,17 +199,21 @@ def _build(facts: Mapping[str, Any], files: Mapping[str, bytes], path: Path, sta
 
 
 def _read_profiles(stored: Mapping[str, Any]) -> dict[str, Profile]:
-    """Read profiles; all settings must be there, so that another default cannot change what a bundle does."""
-    names = declarations(Settings).keys()
+    """Read profiles; all settings must be there, so that another default cannot change what a bundle does.
+
+    A rule beyond the paper that a bundle does not know yet is off in it.
+    """
+    known = declarations(Settings)
+    off = {name: one.off for name, one in known.items() if one.rule}
+    profiles = {}
     for name, profile in stored.items():
-        if missing := names - profile["settings"].keys():
+        values = {**off, **profile["settings"]}
+        if missing := known.keys() - values.keys():
             raise ValueError(f"profile '{name}' has no value for '{min(missing)}'")
-    if DEFAULT_PROFILE not in stored:
+        profiles[name] = Profile(with_values(Settings(), values), profile["about"])
+    if DEFAULT_PROFILE not in profiles:
         raise ValueError(f"there is no profile '{DEFAULT_PROFILE}'")
-    return {
-        name: Profile(with_values(Settings(), profile["settings"]), profile["about"])
-        for name, profile in stored.items()
-    }
+    return profiles
 
 
 def _profile_facts(profiles: Mapping[str, Profile]) -> dict[str, Any]:

@@ -29,16 +29,16 @@ def softmax(logits: Floats, temperature: float = 1.0) -> Floats:
 def diagnose_images(
     ordinals: Sequence[int], images: Iterable[tuple[int, Image]], diagnose: Callable[[Iterable[Image]], Floats]
 ) -> Floats:
-    """Judge those of some frames whose images there are; the rows of the others are NaN."""
+    """Diagnose those of some frames whose images there are; the rows of the others are NaN."""
     found: list[int] = []
 
     def note(image: tuple[int, Image]) -> Image:
         found.append(image[0])
         return image[1]
 
-    judged = diagnose(map(note, images))
-    distributions = np.full((len(ordinals), judged.shape[1]), np.nan, np.float32)
-    distributions[np.isin(ordinals, found)] = judged
+    of_found = diagnose(map(note, images))
+    distributions = np.full((len(ordinals), of_found.shape[1]), np.nan, np.float32)
+    distributions[np.isin(ordinals, found)] = of_found
     return distributions
 
 
@@ -86,7 +86,7 @@ class NetworkDiagnoser:
 
 
 class RememberedDiagnoser:
-    """A diagnoser of one exam that judges each frame once, however often the candidates change."""
+    """A diagnoser of one exam that looks at each frame once, however often the candidates change."""
 
     def __init__(self, diagnose: Callable[[Screened], Floats], frame_count: int, labels: int) -> None:
         self._diagnose = diagnose

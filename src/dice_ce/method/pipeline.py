@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import importlib.metadata
 from collections.abc import Callable
-from dataclasses import asdict
 from pathlib import Path
 
 import numpy as np
@@ -27,7 +26,7 @@ from dice_ce.method.bundle import DEFAULT_PROFILE, Bundle, load_bundle
 from dice_ce.method.chain import Diagnosed, Judged, Woven
 from dice_ce.method.converger import converge
 from dice_ce.method.keyframes import Keyframes
-from dice_ce.method.selector import Candidates, screen, select
+from dice_ce.method.selector import Candidates, Screened, screen, select
 from dice_ce.method.settings import Settings
 from dice_ce.method.summary import Identity, Provenance, Summary, assemble
 from dice_ce.method.weaver import weave
@@ -93,26 +92,28 @@ def summarize(
 def summarize_features(exam: Exam, features: Features, bundle: Bundle, settings: Settings, made: Provenance) -> Summary:
     """Go from features, of the whole exam or a part of it, to the summary."""
     screened = screen(features, bundle.selector, exam.clock)
-    candidates = select(screened, settings.selector)
-    diagnosed = diagnose(candidates, lambda frames: bundle.diagnoser(exam, frames), bundle.taxonomy)
-    judged = judge_contexts(weave_contexts(diagnosed, settings), settings, bundle.ranker)
+    woven = weave_contexts(screened, lambda frames: bundle.diagnoser(exam, frames), bundle.taxonomy, settings)
+    judged = judge_contexts(woven, settings, bundle.ranker)
     marks = locate_evidence(exam, judged, bundle)
     unfamiliar = bundle.familiarity.unfamiliar_share(screened.vectors) if bundle.familiarity else None
     return assemble(exam, features, screened, judged, made, bundle.reliability, marks, unfamiliar)
 
 
-def diagnose(candidates: Candidates, diagnoser: Callable[[Candidates], Floats], taxonomy: Taxonomy) -> Diagnosed:
+def weave_contexts(
+    screened: Screened, diagnoser: Callable[[Screened], Floats], taxonomy: Taxonomy, settings: Settings
+) -> Woven:
+    """Go from screened frames to contexts of candidates: all that the Selector's and the weaver's settings decide."""
+    diagnosed = diagnose(select(screened, settings.selector), diagnoser, taxonomy)
+    contexts = weave(diagnosed.candidates, settings.weaver)
+    return Woven(diagnosed, tuple(contexts), Keyframes(diagnosed.candidates))
+
+
+def diagnose(candidates: Candidates, diagnoser: Callable[[Screened], Floats], taxonomy: Taxonomy) -> Diagnosed:
     """Ask the diagnoser about every candidate; nothing can be said about those that it cannot look at."""
     distributions = diagnoser(candidates)
     is_seen = ~np.isnan(distributions).any(axis=1)
     seen, unseen = np.flatnonzero(is_seen), candidates.frames.index[~is_seen]
     return Diagnosed(candidates[seen], distributions[seen], taxonomy, tuple(unseen.tolist()))
-
-
-def weave_contexts(diagnosed: Diagnosed, settings: Settings) -> Woven:
-    """Group the candidates into contexts."""
-    contexts = weave(diagnosed.candidates, settings.weaver)
-    return Woven(diagnosed, tuple(contexts), Keyframes(diagnosed.candidates))
 
 
 def judge_contexts(woven: Woven, settings: Settings, ranker: Ranker | None = None) -> Judged:
@@ -136,7 +137,7 @@ def provenance(
         encoder=Identity(bundle.encoder.name, bundle.encoder.digest),
         profile=profile,
         settings=values_of(settings),
-        gate=asdict(gate) if gate else None,
+        gate=gate,
         packages={name: importlib.metadata.version(name) for name in ("numpy", "av", "onnxruntime")},
         command=command,
     )

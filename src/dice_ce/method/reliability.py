@@ -37,13 +37,13 @@ class Reliability:
     grade: Grade
     """The figures in two words, by the weaker of recall and precision."""
     frames: Count
-    """That show the label."""
+    """Frames that show the label."""
     cases: Count
-    """That those frames are of."""
+    """Cases that have such frames."""
     called: Count
     """Frames that the diagnoser gave the label."""
     right: Count
-    """Of these, how many show it."""
+    """Frames among the called ones that show it."""
     recall: float | None
     """Share of the frames that show it that were called so."""
     recall_interval: Interval | None

@@ -18,6 +18,7 @@ import numpy as np
 from dice_ce import DISCLAIMER
 from dice_ce.errors import InputError
 from dice_ce.exam.open import Exam
+from dice_ce.features.gate import GateConfig
 from dice_ce.features.store import Features
 from dice_ce.files import printable, write_atomically
 from dice_ce.method.beyond.familiar import UNFAMILIAR, unfamiliar_text
@@ -179,7 +180,7 @@ class Provenance:
     profile: str
     settings: dict[str, Value]
     """All of them, by name; where they differ from the profile, somebody chose them."""
-    gate: dict[str, float] | None
+    gate: GateConfig | None
     packages: dict[str, str]
     command: str | None
 

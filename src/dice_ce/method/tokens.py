@@ -39,16 +39,11 @@ def _make_unit_length(rows: Floats) -> None:
     rows /= np.where(lengths > 0, lengths, 1)
 
 
-def temporal_embedding(steps: npt.NDArray[np.float64], dim: int, base: float = 1e4) -> Floats:
-    """Return e_t: sines and cosines of geometrically spaced wavelengths, scaled to unit length."""
-    waves = np.empty((len(steps), dim), np.float32)
-    _write_waves(waves, steps, base)
-    _make_unit_length(waves)
-    return waves
-
-
 def _write_waves(waves: Floats, steps: npt.NDArray[np.float64], base: float) -> None:
-    """Write sines, then cosines. In place, since a token is so long that every temporary array costs time."""
+    """Write e_t: sines, then cosines, of geometrically spaced wavelengths.
+
+    In place, since a token is so long that every temporary array costs time.
+    """
     pairs = (waves.shape[1] + 1) // 2
     frequency = base ** -(np.arange(pairs) / pairs)
     turns = steps[:, None] * (frequency / (2 * np.pi))
@@ -67,13 +62,8 @@ def time_steps(
     return (seconds if settings.token_time == "seconds" else index.astype(np.float64)) / settings.token_unit
 
 
-def tokenize(vectors: npt.NDArray[np.floating], steps: npt.NDArray[np.float64], alpha: float, base: float) -> Floats:
-    """Return v_t = u_t (+) e_t (eq. 3), with the visual half weighing `alpha` of the product."""
-    return weigh(token_halves(vectors, steps, base), alpha)
-
-
 def token_halves(vectors: npt.NDArray[np.floating], steps: npt.NDArray[np.float64], base: float) -> Floats:
-    """Put u_t and e_t side by side, each of unit length, not yet weighed against each other."""
+    """Put u_t and e_t side by side (eq. 3), each of unit length, not yet weighed against each other."""
     count, d = vectors.shape
     halves = np.empty((count, 2, d), np.float32)
     halves[:, 0] = vectors
@@ -83,6 +73,6 @@ def token_halves(vectors: npt.NDArray[np.floating], steps: npt.NDArray[np.float6
 
 
 def weigh(halves: Floats, alpha: float) -> Floats:
-    """Give the two halves of (sums of) tokens their weights."""
+    """Give the two halves of (sums of) tokens their weights: the visual one has `alpha` of the product."""
     d = halves.shape[1] // 2
     return halves * np.repeat(np.array([alpha**0.5, (1 - alpha) ** 0.5], np.float32), d)

@@ -20,7 +20,7 @@ def choose_uniform(pool: Pool, budget: int = BUDGET) -> Ints:
 
 @dataclass(frozen=True)
 class RandomSettings:
-    """Which draw."""
+    """Which random draw is taken."""
 
     seed: int = setting(0, "seed of the draw", low=0)
 

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
 WINDOW = MATCH_WINDOW / 1000
 LANES = 0.7
-"""Of a row's height: where its labels lie side by side, so that a change of label is a step."""
+"""Share of a row's height that its labels take, each on a lane, so that a change of label is a step."""
 REACH = 600.0
 """Seconds on each side of the finding that is drawn closer."""
 TICKS = (60, 120, 300, 600, 900, 1800, 3600, 7200, 14400)

@@ -139,12 +139,12 @@ class VlmDiagnoser:
         rows: list[Floats] = []
         remaining = iter(images)
         while chunk := list(itertools.islice(remaining, self.batch)):
-            rows.append(self._judge_batch(chunk))
+            rows.append(self._diagnose_batch(chunk))
             if progress:
                 progress(sum(map(len, rows)), total)
         return np.concatenate([np.empty((0, len(self.taxonomy)), np.float32), *rows])
 
-    def _judge_batch(self, images: Sequence[Image]) -> Floats:
+    def _diagnose_batch(self, images: Sequence[Image]) -> Floats:
         prepared = [self.prepare(image) for image in images]
         total = np.zeros((len(images), len(self.taxonomy)))
         for labels in rotations(self.taxonomy.labels, self.permutations):

@@ -14,7 +14,16 @@ from dice_ce.benchmark.vlm.isolated import IsolatedModel
 from dice_ce.benchmark.vlm.prompts import AFTER_THINKING, BY_NAME, letters_for, rotations
 from dice_ce.benchmark.vlm.registry import Chosen, Method, check_permission, choose_vlm
 from dice_ce.errors import InputError, UsageError, require
-from dice_ce.features.backbones.hf import fetch, quiet, read_json, reason, without_progress_bars
+from dice_ce.features.backbones.hub import (
+    WEIGHT_FILES,
+    fetch,
+    load_weights,
+    quiet,
+    read_json,
+    read_preprocessor,
+    reason,
+    without_progress_bars,
+)
 from dice_ce.taxonomy import Taxonomy
 
 CONFIG_FILES = (
@@ -29,7 +38,6 @@ CONFIG_FILES = (
     "vocab.json",
     "merges.txt",
 )
-WEIGHT_FILES = ("model.safetensors", "model.safetensors.index.json", "model-*-of-*.safetensors")
 DTYPES = ("float32", "bfloat16", "float16")
 
 
@@ -111,7 +119,9 @@ def load_chat_model(chosen: Chosen, options: VlmOptions) -> ChatModel:
         folder = fetch(hub, source, CONFIG_FILES + WEIGHT_FILES)
         with without_progress_bars(transformers, hub):
             tokenizer = _load_tokenizer(transformers, source, folder)
-            network = _load_network(torch, transformers, family, source, folder, _dtype(options.dtype, device))
+            model_class = getattr(transformers, family.model_class)
+            dtype = getattr(torch, _dtype(options.dtype, device))
+            network, _ = load_weights(model_class, source, folder, InputError, dtype=dtype)
     with enough_memory(
         torch, f"{chosen.name}: it does not fit into the memory of {device}; use a larger GPU or the CPU"
     ):
@@ -120,7 +130,7 @@ def load_chat_model(chosen: Chosen, options: VlmOptions) -> ChatModel:
     if not all((place.marker, place.token)):
         raise InputError(f"{source}: its tokenizer has no token for images; download the model again")
     try:
-        feeding = family.feeding(_read_preprocessor(folder), network.config)
+        feeding = family.feeding(read_preprocessor(folder), network.config)
     except (AttributeError, TypeError, ValueError) as error:
         raise InputError(
             f"{source}: unusable preprocessing ({reason(error)}); correct its preprocessor_config.json"
@@ -174,35 +184,6 @@ def find_family(source: str, folder: Path) -> Family:
     return FAMILIES[model_type]
 
 
-def _load_network(
-    torch: ModuleType, transformers: ModuleType, family: Family, source: str, folder: Path, dtype: str
-) -> Any:
-    """Load the weights, and refuse to make up any that the files do not have."""
-    if not any(folder.glob("model*.safetensors")):
-        raise InputError(
-            f"{source}: there is no model.safetensors, and pickled weights are not read because they can run code; "
-            f"run 'hf download {source} --local-dir DIR' and give the folder DIR"
-        )
-    try:
-        network, report = getattr(transformers, family.model_class).from_pretrained(
-            folder,
-            dtype=getattr(torch, dtype),
-            trust_remote_code=False,
-            use_safetensors=True,
-            ignore_mismatched_sizes=True,  # into the report, instead of an exception that says nothing
-            output_loading_info=True,
-        )
-    except Exception as error:  # safetensors, transformers and the hub share no base but Exception
-        raise InputError(f"{source}: damaged model ({reason(error)}); download it again") from error
-    unfit = sorted({*report["missing_keys"], *(name for name, *_ in report["mismatched_keys"])})
-    if unfit:
-        raise InputError(
-            f"{source}: the weights do not fit config.json ({len(unfit)} missing or of another shape, "
-            f"first '{unfit[0]}'); download the model again"
-        )
-    return network.eval().requires_grad_(False)
-
-
 def _load_tokenizer(transformers: ModuleType, source: str, folder: Path) -> Any:
     # Without this file transformers makes up a tokenizer that knows no words, and says nothing.
     if not (folder / "tokenizer.json").is_file():
@@ -211,13 +192,6 @@ def _load_tokenizer(transformers: ModuleType, source: str, folder: Path) -> Any:
         return transformers.AutoTokenizer.from_pretrained(folder, trust_remote_code=False)
     except Exception as error:  # tokenizers and transformers share no base but Exception
         raise InputError(f"{source}: no usable tokenizer ({reason(error)}); download the model again") from error
-
-
-def _read_preprocessor(folder: Path) -> dict[str, Any]:
-    """Read how images are prepared; newer models nest it in another file."""
-    nested = read_json(folder / "processor_config.json").get("image_processor")
-    given = nested or read_json(folder / "preprocessor_config.json")
-    return {key: value for key, value in given.items() if value is not None}
 
 
 def _read_template(source: str, folder: Path, tokenizer: Any) -> str:

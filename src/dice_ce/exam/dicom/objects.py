@@ -73,7 +73,7 @@ class DicomObject:
     syntax: str
     """Transfer syntax UID."""
     spans: tuple[tuple[Span, ...], ...]
-    """Of each frame, or of the whole stream of a video; empty for objects that hold no images."""
+    """Where each frame, or the whole stream of a video, lies in the file; empty for objects without images."""
 
     @property
     def is_video(self) -> bool:

@@ -9,11 +9,7 @@ from __future__ import annotations
 
 import hashlib
 import json
-import logging
 import threading
-import warnings
-from collections.abc import Iterator
-from contextlib import contextmanager
 from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from types import ModuleType
@@ -23,12 +19,21 @@ import numpy as np
 import numpy.typing as npt
 
 from dice_ce.errors import EncoderError, require
+from dice_ce.features.backbones.hub import (
+    CONFIG_FILES,
+    WEIGHT_FILES,
+    fetch,
+    load_weights,
+    quiet,
+    read_json,
+    read_preprocessor,
+    reason,
+    without_progress_bars,
+)
 from dice_ce.features.encoder import OnnxEncoder, check_batch
 from dice_ce.files import atomic_file
 from dice_ce.types import Resize
 
-CONFIG_FILES = ("config.json", "preprocessor_config.json", "processor_config.json")
-WEIGHT_FILES = ("model.safetensors", "model.safetensors.index.json", "model-*-of-*.safetensors")
 RESAMPLING: dict[int, Resize] = {2: "bilinear", 3: "bicubic", 4: "area"}
 """Pillow's numbers, which preprocessor files use."""
 NOT_IN_FEATURES = {"_name_or_path", "architectures", "dtype", "transformers_version"}
@@ -133,65 +138,6 @@ def load_hf(spec: str) -> TransformersEncoder:
     )
 
 
-@contextmanager
-def quiet(*loggers: str) -> Iterator[None]:
-    """Keep advice and reports off the terminal: what matters is raised."""
-    levels = {logging.getLogger(name): logging.getLogger(name).level for name in loggers}
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")
-        for logger in levels:
-            logger.setLevel(logging.CRITICAL)
-        try:
-            yield
-        finally:
-            for logger, level in levels.items():
-                logger.setLevel(level)
-
-
-@contextmanager
-def without_progress_bars(transformers: ModuleType, hub: ModuleType) -> Iterator[None]:
-    bars = transformers.utils.logging
-    had_bars, had_hub_bars = bars.is_progress_bar_enabled(), not hub.utils.are_progress_bars_disabled()
-    bars.disable_progress_bar()
-    try:
-        yield
-    finally:
-        (bars.enable_progress_bar if had_bars else bars.disable_progress_bar)()
-        (hub.utils.enable_progress_bars if had_hub_bars else hub.utils.disable_progress_bars)()
-
-
-def fetch(hub: ModuleType, spec: str, patterns: tuple[str, ...]) -> Path:
-    """Return the model's folder, with these files in it if the hub or its cache on this machine has them.
-
-    Loading from a folder even what the hub holds keeps to files of one revision, never touches pickled weights, and
-    does not let transformers ask the hub to convert them.
-    """
-    if Path(spec).is_dir():
-        return Path(spec)
-    try:
-        return Path(hub.snapshot_download(spec, allow_patterns=list(patterns)))
-    except Exception as error:  # a broken connection raises whatever the HTTP library of the day does
-        licence = f"accept its licence at https://huggingface.co/{spec} and run 'hf auth login', or "
-        is_gated = isinstance(error, hub.errors.GatedRepoError)
-        raise EncoderError(
-            f"{spec}: the weights are not on this machine and cannot be downloaded ({reason(error)}); "
-            f"{licence if is_gated else ''}where there is access run "
-            f"'hf download {spec} --local-dir DIR' and give the folder DIR instead"
-        ) from error
-
-
-def reason(error: Exception) -> str:
-    return next((line.strip() for line in str(error).splitlines() if line.strip()), type(error).__name__)
-
-
-def read_json(path: Path) -> dict[str, Any]:
-    """Read a JSON object; a file that does not exist says nothing."""
-    try:
-        return dict(json.loads(path.read_bytes())) if path.is_file() else {}
-    except (OSError, TypeError, ValueError) as error:
-        raise EncoderError(f"{path}: not a JSON object ({reason(error)}); download it again") from error
-
-
 def _find_family(spec: str, folder: Path) -> Family:
     facts = read_json(folder / "config.json")
     if not facts:
@@ -215,60 +161,44 @@ def load_tower(
 
     Without `needs_pooling` those of the pooling layer may be missing, which is then left out of the model.
     """
-    if not any(folder.glob("model*.safetensors")):
-        raise EncoderError(
-            f"{spec}: there is no model.safetensors, and pickled weights are not read because they can run code; "
-            "download the model again, or save it with save_pretrained()"
-        )
     try:
         config = transformers.AutoConfig.from_pretrained(folder, trust_remote_code=False)
-        tower, report = transformers.AutoModel.from_pretrained(
-            folder,
-            config=getattr(config, "vision_config", config),
-            dtype=torch.float32,
-            trust_remote_code=False,
-            use_safetensors=True,
-            ignore_mismatched_sizes=True,  # into the report, instead of an exception that says nothing
-            output_loading_info=True,
-        )
-    except Exception as error:  # safetensors, transformers and the hub share no base but Exception
+    except Exception as error:
         raise EncoderError(f"{spec}: damaged model ({reason(error)}); download it again") from error
-    # The mask token is for training only.
-    missing = {name for name in report["missing_keys"] if not name.endswith("mask_token")}
-    if not needs_pooling and (made_up := {name for name in missing if name.startswith("pooler.")}):
-        missing -= made_up
+
+    def is_optional(name: str) -> bool:  # the mask token is for training only
+        return name.endswith("mask_token") or (not needs_pooling and name.startswith("pooler."))
+
+    tower, missing = load_weights(
+        transformers.AutoModel,
+        spec,
+        folder,
+        EncoderError,
+        is_optional,
+        config=getattr(config, "vision_config", config),
+        dtype=torch.float32,
+    )
+    if any(name.startswith("pooler.") for name in missing):
         tower.pooler = None
-    unfit = sorted(missing | {name for name, *_ in report["mismatched_keys"]})
-    if unfit:
-        raise EncoderError(
-            f"{spec}: the weights do not fit config.json ({len(unfit)} missing or of another shape, "
-            f"first '{unfit[0]}'); download the model again"
-        )
-    return tower.eval().requires_grad_(False)
+    return tower
 
 
 def read_preprocessing(spec: str, folder: Path, image_size: object) -> Preprocessing:
     """Read how a model of any type wants its images; of types that are not ours, a preprocessor file must say so."""
     family = FAMILIES.get(str(read_json(folder / "config.json").get("model_type")))
-    if family is None and not _given(folder):
+    if family is None and not read_preprocessor(folder):
         raise EncoderError(f"{spec}: there is no preprocessor_config.json in it; download the model again, with it")
     return _read_preprocessing(folder, family or _DINOV3, image_size)
 
 
-def _given(folder: Path) -> dict[str, Any]:
-    """Read what the checkpoint says about its images; newer ones nest it in another file."""
-    nested = read_json(folder / "processor_config.json").get("image_processor")
-    return dict(nested or read_json(folder / "preprocessor_config.json"))
-
-
 def _read_preprocessing(folder: Path, family: Family, image_size: object) -> Preprocessing:
     """Combine the family's way with what the checkpoint's files say."""
-    given = _given(folder)
+    given = read_preprocessor(folder)
     default = family.preprocessing
     try:
         if family.sized_by_config:
             default = replace(default, size=_side(image_size), crop=_side(image_size))
-        return _override(default, {key: value for key, value in given.items() if value is not None})
+        return _override(default, given)
     except (AttributeError, TypeError, ValueError) as error:
         raise EncoderError(
             f"{folder}: unusable preprocessing ({reason(error)}); correct its preprocessor_config.json"

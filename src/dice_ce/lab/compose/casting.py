@@ -27,7 +27,7 @@ SELDOM = 0.2
 NEXT = 2
 """Frames whose numbers differ by no more follow each other: one may have been left out of the pool."""
 WINDOW = 8
-"""Stills that show one lesion, at least where the case has as many."""
+"""Images that show one lesion, at least where the case has as many."""
 STILL_FRAMES = 12
 """Frames of an exam for each such source frame; a longer group of events has more."""
 STEP = 8.0

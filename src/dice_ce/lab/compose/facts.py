@@ -54,7 +54,7 @@ def plan_facts(plans: Sequence[ExamPlan]) -> dict[str, Any]:
 
 
 def _crowded(plans: Sequence[ExamPlan]) -> float:
-    """Of the windows of 300 s in which lesions are seen, count those with several kinds of them."""
+    """Return the share of the 300 s windows with lesions that show several kinds of them."""
     kinds: dict[tuple[str, int], set[str]] = defaultdict(set)
     for plan in plans:
         window = np.floor_divide(np.asarray(plan.walk.seconds, np.float64), WINDOW).astype(int)

@@ -21,7 +21,7 @@ RESTS = ((0.8, 24.0), (0.2, 120.0))
 WALK = 65.0
 """Mean frames from one rest to the next."""
 RUSH_SHARE, RUSH_PACE = 0.05, 2.5
-"""Of the walks are rushes, so much faster."""
+"""Share of the walks that are rushes, and how many times faster these are."""
 REST_INTERVAL = 2.0
 """A resting capsule takes its images so much further apart, as capsules of adaptive frame rate do."""
 HOURS = (8.0, 12.0)
@@ -45,7 +45,7 @@ class Habit:
     """How often something passes before the lens, and for how long."""
 
     share: float
-    """Of all frames."""
+    """Share of all frames."""
     frames: float
     """Mean length."""
 

@@ -20,16 +20,16 @@ from dice_ce.lab.compose.sightings import FEWEST, Kind, Sighting, fit_sightings,
 from dice_ce.taxonomy import NORMAL, VIDEOCAP_12
 
 SHARES = (32, 12, 24)
-"""Of exams in train, validation and test; and of timelines, whatever is asked for exams: so none ever changes sides."""
+"""Shares of train, validation and test. Timelines are always dealt by these, so that none ever changes sides."""
 FEWEST_FRAMES = 200
 DISTRACTORS = 4.0
 """Mean number in an exam."""
 DISTRACTOR_SHARE = (0.0012, 0.0068)
-"""Of the exam: each lasts so long. In all they take 1.6 % of frames, as many as foreign bodies in Kvasir-Capsule."""
+"""Shortest and longest, as shares of the exam. All take 1.6 % of frames, as foreign bodies in Kvasir-Capsule."""
 EXTRA_EVERY = 6
 """Lesions that no timeline has, but of which there are frames, are seen once in every so many exams."""
 EXTRA_SHARE = (0.0015, 0.0075)
-"""Of the exam: each lasts so long."""
+"""Shortest and longest, as shares of the exam."""
 
 
 @dataclass(frozen=True, eq=False)

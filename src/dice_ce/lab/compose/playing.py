@@ -23,7 +23,7 @@ RUN_REACH, LESION_REACH = 0.3, 0.5
 """How freely the camera moves on runs, which move by themselves, and on lesions, which must stay in sight."""
 SAFE = 0.44
 """How far from the middle of the image a lesion may be, as a share of its side; fields of view reach further."""
-WHIP = ((-2, 0.025, 0.03, 0.8), (-1, 0.06, 0.09, 0.5), (0, 0.06, -0.09, 0.5), (1, 0.025, -0.03, 0.8))
+TURN_AWAY = ((-2, 0.025, 0.03, 0.8), (-1, 0.06, 0.09, 0.5), (0, 0.06, -0.09, 0.5), (1, 0.025, -0.03, 0.8))
 """Around a change of case: frames from it, motion blur, shift, and light where it goes dark instead."""
 DARK_CHANGES = 0.3
 MIX = 1 / 3
@@ -96,7 +96,7 @@ def add_transition_blur(moved: Motion, stretches: Sequence[Stretch], rng: np.ran
     smear_turn = moved.smear_turn.copy()
     for before, after in itertools.pairwise(stretches):
         angle, dark = float(rng.uniform(0, 360)), bool(rng.random() < DARK_CHANGES)
-        for offset, blur, shift, dimmed in WHIP:
+        for offset, blur, shift, dimmed in TURN_AWAY:
             side = before if offset < 0 else after
             frame = after.first + offset
             if side.label != NORMAL or not side.first <= frame < side.stop:

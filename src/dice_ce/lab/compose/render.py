@@ -14,7 +14,7 @@ from dice_ce.lab.compose.life import Episode, Motion
 from dice_ce.lab.compose.plan import ExamPlan
 from dice_ce.lab.compose.playing import MIX
 from dice_ce.lab.compose.sprites import bubbles, debris, overlay
-from dice_ce.lab.compose.windows import REACH, Stills, opencv
+from dice_ce.lab.compose.windows import REACH, SourceImages, opencv
 from dice_ce.types import Image
 
 NOISE = 1.3
@@ -30,7 +30,7 @@ STRONGEST_BLUR = 0.011
 def render_exam(plan: ExamPlan, windows: Mapping[str, Field], size: int) -> Iterator[Image]:
     """Draw all frames in order, as planes of YUV 4:2:0, which is what the encoder takes."""
     cv2 = opencv()
-    images = Stills(windows, size)
+    images = SourceImages(windows, size)
     inside = np.repeat(windows[plan.make].mask(size, size)[..., None] * np.uint8(255), 3, axis=-1)
     grain = _Grain(plan, size)
     active: list[Episode] = []

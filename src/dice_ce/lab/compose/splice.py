@@ -27,6 +27,7 @@ from dice_ce.lab.compose.casting import DISTRACTOR, Cast, Reel, Stock, cast_fram
 from dice_ce.lab.compose.plan import FEWEST_FRAMES, draw_lot
 from dice_ce.lab.compose.reported import Sight, choose_reported, framing, gather
 from dice_ce.lab.compose.sightings import FEWEST, IMPORTANCE, Sighting, fit_sightings
+from dice_ce.table import bars
 from dice_ce.taxonomy import NORMAL, Taxonomy
 from dice_ce.types import Progress
 
@@ -35,7 +36,7 @@ HOURS = (7.5, 10.5)
 LONGEST = 30
 """Frames of one event, at most."""
 LESION_SHARE = (0.01, 0.02)
-"""Of the frames, what all events take together, at most."""
+"""Share of the frames that all events together may take: drawn between these."""
 OWN = 0.7
 """Share of normal stretches that show the exam's own patient; the others are of the same make."""
 NORMAL_STRETCH = (20, 120)
@@ -321,6 +322,5 @@ def splices_text(made: Sequence[SplicedExam]) -> str:
     return (
         f"{len(made)} exams, {frames:,} frames, {len({exam.case for exam in made})} patients; "
         f"{sum(exam.events for exam in made):,} lesion events in {100 * lesions / frames:.1f} % of the frames, "
-        f"{labels.total()} findings reported\n"
-        + "\n".join(f"  {label:<33}{count:>4}" for label, count in labels.most_common())
+        f"{labels.total()} findings reported\n" + bars(dict(labels.most_common()))
     )

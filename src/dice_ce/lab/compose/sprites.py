@@ -15,7 +15,7 @@ from dice_ce.types import Image
 Floats = npt.NDArray[np.float64]
 
 VARIANTS = 16
-"""Of each kind; each may also lie in four ways."""
+"""Sprites of each kind; each may also be turned in four ways."""
 RIM = np.array([88.0, 168.0, 212.0])  # blue, green, red
 FLAKES = np.array([[66.0, 176.0, 200.0], [50.0, 122.0, 165.0], [72.0, 160.0, 182.0], [116.0, 200.0, 225.0]])
 

@@ -64,7 +64,7 @@ def _find_window(frames: Sequence[LabelledFrame]) -> Field:
     return find_field(np.stack(greys))
 
 
-class Stills:
+class SourceImages:
     """Decoded and continued images of all sources, for one exam; remembers the last few."""
 
     KEPT = 4

@@ -103,7 +103,7 @@ class WallLesion:
         return mask
 
     def _around(self, angle: Floats, pose: Pose) -> Floats:
-        """In units of the lesion, from its middle."""
+        """Return the distance from the lesion's middle around the bowel, in units of the lesion."""
         turned = angle + np.float32((pose.roll - self.angle + np.pi) % float(TURN))
         return np.asarray((turned % TURN - np.float32(np.pi)) * np.float32(GIRTH / self.size))
 

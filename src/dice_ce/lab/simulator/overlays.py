@@ -35,8 +35,6 @@ class Line:
     text: str
     corner: Corner
     colour: Colour = (255, 255, 255)
-    is_name: bool = False
-    """Whether it says who the patient is."""
 
 
 @dataclass(frozen=True)
@@ -49,7 +47,7 @@ class Style:
     font: str
     """File in matplotlib's fonts; empty for a coarse bitmap font."""
     height: int
-    """Of a line, in pixels."""
+    """Height of a line in pixels."""
     write_time: Callable[[float], str]
     lines: tuple[Line, ...]
     backdrop: Colour = (0, 0, 0)
@@ -106,7 +104,7 @@ STYLES: dict[str, Style] = {
             hms,
             (
                 Line("{time}", "top right", (255, 255, 0)),
-                Line(NAME, "top left", is_name=True),
+                Line(NAME, "top left"),
                 Line("14 Mar 21", "bottom left"),
                 Line("SB3", "bottom right", (120, 190, 255)),
             ),
@@ -118,7 +116,7 @@ STYLES: dict[str, Style] = {
             "DejaVuSans-Bold.ttf",
             15,
             with_day,
-            (Line("{time}", "bottom right"), Line(f"{NAME} {PATIENT_ID}", "top left", is_name=True)),
+            (Line("{time}", "bottom right"), Line(f"{NAME} {PATIENT_ID}", "top left")),
             crf=28,
         ),
         Style(
@@ -128,7 +126,7 @@ STYLES: dict[str, Style] = {
             15,
             hms,
             (
-                Line(PATIENT_ID, "top left", is_name=True),
+                Line(PATIENT_ID, "top left"),
                 Line(DATE, "bottom left"),
                 Line("{time}", "bottom right", (160, 255, 160)),
                 Line("CAPSULE 2", "top right", (200, 200, 200)),
@@ -141,7 +139,7 @@ STYLES: dict[str, Style] = {
             "DejaVuSansCondensed.ttf",
             14,
             time_of_day,
-            (Line(f"{DATE} {{time}}", "top left", (0, 255, 0)), Line(NAME, "bottom left", (0, 255, 0), is_name=True)),
+            (Line(f"{DATE} {{time}}", "top left", (0, 255, 0)), Line(NAME, "bottom left", (0, 255, 0))),
             has_shadow=True,
             crf=26,
         ),
@@ -154,7 +152,7 @@ STYLES: dict[str, Style] = {
             (
                 Line("{time}", "bottom left"),
                 Line("MC 1200", "bottom right"),
-                Line(PATIENT_ID, "top left", is_name=True),
+                Line(PATIENT_ID, "top left"),
             ),
             is_smooth=False,
             crf=21,
@@ -166,7 +164,7 @@ STYLES: dict[str, Style] = {
             "DejaVuSerif.ttf",
             19,
             with_half_day,
-            (Line("Time {time}", "top right", (30, 30, 30)), Line(NAME, "top left", (30, 30, 30), is_name=True)),
+            (Line("Time {time}", "top right", (30, 30, 30)), Line(NAME, "top left", (30, 30, 30))),
             backdrop=(28, 34, 48),
             has_plate=True,
         ),
@@ -185,7 +183,7 @@ STYLES: dict[str, Style] = {
             "DejaVuSans-Bold.ttf",
             18,
             hms,
-            (Line("{time}", "across"), Line(PATIENT_ID, "bottom left", is_name=True)),
+            (Line("{time}", "across"), Line(PATIENT_ID, "bottom left")),
             has_shadow=True,
         ),
         Style(
@@ -194,7 +192,7 @@ STYLES: dict[str, Style] = {
             "STIXGeneralBol.ttf",
             18,
             time_of_day,
-            (Line("14.03.2021 {time}", "bottom left", (255, 255, 0)), Line(NAME, "top right", is_name=True)),
+            (Line("14.03.2021 {time}", "bottom left", (255, 255, 0)), Line(NAME, "top right")),
             qscale=7,
         ),
         Style(
@@ -203,7 +201,7 @@ STYLES: dict[str, Style] = {
             "cmtt10.ttf",
             16,
             hms,
-            (Line("{time}", "top right", (200, 255, 255)), Line(PATIENT_ID, "bottom left", is_name=True)),
+            (Line("{time}", "top right", (200, 255, 255)), Line(PATIENT_ID, "bottom left")),
             is_smooth=False,
             qscale=3,
             field="round",

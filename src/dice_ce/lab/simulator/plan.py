@@ -99,7 +99,7 @@ def _best_spot(
     glance: Callable[[int], Glance],
     rng: Generator,
 ) -> Spot:
-    """Of some places in sight at that frame, the one that comes and goes as a lesion should."""
+    """Try some places in sight at that frame; return the one that comes and goes as a lesion should."""
     frames = np.arange(max(0, frame - WINDOW), min(len(still), frame + WINDOW))
     scouted = frames[(~still[frames] & (frames % STRIDE == 0)) | (frames == frame)]
     nearest = np.searchsorted(scouted, frames, side="right").clip(1) - 1  # at rest, the view stays

@@ -118,7 +118,7 @@ class Pool:
         return mask
 
     def _depth(self, radius: Floats, turn: Floats, along: Floats) -> Floats:
-        """Of the fluid over points of the wall; it ends gently, and clings to the wall in streaks along the bowel."""
+        """Return the depth of the fluid over points of the wall; it ends gently, with streaks along the bowel."""
         liquid = POOLS[self.label]
         ends = 0.5 * (along / np.float32(self.length)) ** 4
         streaks = self.swirl[_cell(0.5 * np.sin(turn) + 0.3 * along), _cell(0.35 * along)]

@@ -81,7 +81,7 @@ class View:
         return np.asarray(low + (high - low) * row)
 
     def on_wall(self, angle: Floats, ahead: Floats) -> tuple[Floats, Floats, Floats, NDArray[np.bool_]]:
-        """Where points of the wall appear: pixel x, pixel y, distance, and whether they are in sight at all.
+        """Return where points of the wall appear: pixel x, pixel y, distance, and whether they are in sight at all.
 
         `angle` is fixed to the wall: it turns with the roll.
         """

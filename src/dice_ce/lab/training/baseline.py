@@ -56,13 +56,13 @@ class FinetuneConfig:
     warm_up: float = 0.06
     smoothing: float = 0.1
     rank: int = 16
-    """Of the adapters; vision-language models only."""
+    """Rank of the adapters; vision-language models only."""
     size: int = 336
     """Side of the images for a vision-language model; a backbone has its own."""
     near: float = NEAR
     device: str | None = None
     dtype: str | None = None
-    """Of a vision-language model; backbones are trained in float32."""
+    """Precision of a vision-language model; backbones are trained in float32."""
     augmentation: Augmentation = field(default_factory=Augmentation)
     seed: int = 0
 
@@ -73,7 +73,7 @@ class Finetuned:
 
     learnt: Learnt
     losses: tuple[float, ...]
-    """Of every step since the run was started or taken up."""
+    """One per step since the run was started or resumed."""
     held_out: Estimate
     """Balanced accuracy over the labels, on cases that were not learnt from."""
     frames: int

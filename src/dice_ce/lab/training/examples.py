@@ -138,17 +138,3 @@ def _mean_colour(images: Images, rows: npt.NDArray[np.int64]) -> npt.NDArray[np.
     chosen = np.random.default_rng(0).choice(rows, min(len(rows), COLOUR_SAMPLES), replace=False)
     inside = images.windows[images.window[chosen]].sum(dtype=np.int64)
     return np.asarray(images.masked(np.sort(chosen)).sum((0, 1, 2), dtype=np.int64) / max(1, int(inside)))
-
-
-def joined_examples(parts: Sequence[tuple[Examples, float]], images: Images) -> Examples:
-    """Put tables below each other, each with its share of the draws; `images` are those of all, in that order."""
-    shares = [part.weight / part.weight.sum() * share for part, share in parts]
-    return Examples(
-        images,
-        np.concatenate([part.targets for part, _ in parts]),
-        parts[0][0].normal,
-        np.concatenate(shares),
-        np.concatenate([part.colour for part, _ in parts]),
-        np.concatenate([part.boxes for part, _ in parts]),
-        np.concatenate([part.case for part, _ in parts]),
-    )

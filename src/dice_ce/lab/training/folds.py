@@ -50,7 +50,7 @@ class HeldOut:
     distance: Doubles
     """From the features of the other folds."""
     heads: tuple[Heads, ...]
-    """Of every fold."""
+    """The heads trained without each fold."""
 
     def __getitem__(self, rows: npt.NDArray[np.bool_]) -> HeldOut:
         return replace(

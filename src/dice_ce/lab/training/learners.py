@@ -26,7 +26,7 @@ from dice_ce.benchmark.vlm.loading import CONFIG_FILES, VlmOptions, choose_devic
 from dice_ce.benchmark.vlm.prompts import BY_LETTER, letters_for, rotations, write_question
 from dice_ce.benchmark.vlm.registry import VLMS, Chosen, choose_vlm
 from dice_ce.errors import UsageError, require
-from dice_ce.features.backbones.hf import fetch, quiet, read_json, without_progress_bars
+from dice_ce.features.backbones.hub import fetch, quiet, read_json, without_progress_bars
 from dice_ce.taxonomy import Taxonomy
 from dice_ce.types import Floats
 
@@ -34,9 +34,9 @@ Pixels = npt.NDArray[np.uint8]
 Groups = list[tuple[list[Any], float]]
 """Weights that are trained, and their learning rate as a multiple of the run's."""
 HEAD_FACTOR = 20.0
-"""A fresh head learns so much faster than what it stands on."""
+"""How many times faster a fresh head learns than the backbone."""
 DROPOUT = 0.05
-"""Of the adapters."""
+"""Dropout in the adapters."""
 PURPOSE = "fine-tuning"
 
 

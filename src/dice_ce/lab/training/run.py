@@ -119,29 +119,31 @@ def train(
         save_fold_bundles(folds_out, held_out, fold_encoders or [encoder] * data.folds, taxonomy)
     samples = samples_of_cases(data, encoder, taxonomy, config, watch)
     known = samples[fold_of(samples, data) >= 0]
-    learned, told = train_selector(known, config.head), train_diagnoser(known, config.head)
+    selector, diagnoser = train_selector(known, config.head), train_diagnoser(known, config.head)
     calibration, temperature = held_out.calibration(), held_out.temperature()
     second = None
-    judged = held_out
+    scored = held_out
     if config.diagnoser == "network":
         # Fine-tuning takes hours, so there is one network, and one fold that it is calibrated on.
         second = _second_network(data, known[fold_of(known, data) > 0], encoder, taxonomy, config, out, watch)
-        judged = held_out[(held_out.fold == 0) & held_out.samples.labels.any(axis=1)]
-        judged = replace(judged, logits=_network_logits(judged.samples, second, data))
-        temperature = judged.temperature()
-    figures = {HELD_OUT: measure_figures(judged, calibration, temperature, taxonomy)}
+        scored = held_out[(held_out.fold == 0) & held_out.samples.labels.any(axis=1)]
+        scored = replace(scored, logits=_network_logits(scored.samples, second, data))
+        temperature = scored.temperature()
+    figures = {HELD_OUT: measure_figures(scored, calibration, temperature, taxonomy)}
     tested = samples[fold_of(samples, data) < 0].once()
     if len(tested):
-        figures[TEST] = _test_figures(tested, learned.head, told.head, second, data, calibration, temperature, taxonomy)
-    reliability = label_reliability(judged, taxonomy)
-    curves = Curves(learned, told)
+        figures[TEST] = _test_figures(
+            tested, selector.head, diagnoser.head, second, data, calibration, temperature, taxonomy
+        )
+    reliability = label_reliability(scored, taxonomy)
+    curves = Curves(selector, diagnoser)
     save_bundle(
         out,
         name=name,
         taxonomy=taxonomy,
         encoder=encoder,
-        selector=calibration.of(learned.head),
-        diagnoser=second or told.head,
+        selector=calibration.of(selector.head),
+        diagnoser=second or diagnoser.head,
         temperature=temperature,
         profiles=UNTUNED,
         card=write_card(name, notes, encoder, taxonomy, data, samples.once(), figures, reliability, config.near),
@@ -248,15 +250,15 @@ def other_view(image: Image, chance: np.random.Generator) -> Image:
     return augment(image, window, len(image), chance, Augmentation())
 
 
-def measure_figures(judged: HeldOut, calibration: Calibration, temperature: float, taxonomy: Taxonomy) -> Figures:
+def measure_figures(scored: HeldOut, calibration: Calibration, temperature: float, taxonomy: Taxonomy) -> Figures:
     """Report on frames that nothing was trained on, source by source."""
-    samples = judged.samples
-    score = calibration.scores(judged.suspicion)
+    samples = scored.samples
+    score = calibration.scores(scored.suspicion)
     labelled = np.asarray(samples.labels.any(axis=1))
-    known, distributions = samples[labelled], softmax(judged.logits[labelled], temperature)
+    known, distributions = samples[labelled], softmax(scored.logits[labelled], temperature)
     said = distributions.argmax(axis=1)
     return Figures(
-        judged.within(taxonomy),
+        scored.within(taxonomy),
         {
             source: selector_figures(score[rows], samples.abnormal[rows], samples.case[rows], TAU_S)
             for source, rows in _by_source(samples).items()
@@ -270,10 +272,10 @@ def measure_figures(judged: HeldOut, calibration: Calibration, temperature: floa
     )
 
 
-def label_reliability(judged: HeldOut, taxonomy: Taxonomy) -> dict[str, Reliability]:
+def label_reliability(scored: HeldOut, taxonomy: Taxonomy) -> dict[str, Reliability]:
     """Tell how well each label is recognised."""
-    rows = np.asarray(judged.samples.labels.any(axis=1))
-    known, said = judged.samples[rows], judged.logits[rows].argmax(axis=1)
+    rows = np.asarray(scored.samples.labels.any(axis=1))
+    known, said = scored.samples[rows], scored.logits[rows].argmax(axis=1)
     return measure_reliability(said, known.labels, known.case, taxonomy.labels)
 
 

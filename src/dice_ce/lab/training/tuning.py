@@ -17,20 +17,22 @@ from dice_ce.benchmark.match import Selections, Targets
 from dice_ce.benchmark.methods import METHODS, Method, ReadyExam, Values, prepare
 from dice_ce.benchmark.metrics import RATIOS, Counts, count_exam
 from dice_ce.benchmark.networks import Networks
+from dice_ce.benchmark.significance import doubled_ranks
 from dice_ce.csvfile import table_text
 from dice_ce.datasets.folder import Dataset
 from dice_ce.datasets.tables import Annotation
 from dice_ce.errors import InputError
 from dice_ce.files import write_atomically
 from dice_ce.lab.training.ranking import contexts_of, fit_ranker, with_rankers
-from dice_ce.method.beyond.ranking import Ranker
+from dice_ce.method.beyond.ranking import Ranker, RankingSettings
 from dice_ce.method.bundle import Bundle, Profile
 from dice_ce.method.selector import SelectorSettings
 from dice_ce.method.settings import Settings
 from dice_ce.method.weaver import WeaverSettings
 from dice_ce.progress import Watch
 from dice_ce.settings import Value, declarations, values_of, with_values
-from dice_ce.types import Doubles, Progress
+from dice_ce.table import aligned
+from dice_ce.types import Progress
 
 TRIAL_COLUMNS = ("method", "trial", "ldr", "sensitivity", "redundancy_window", "items", "settings")
 TRIALS = 200
@@ -79,7 +81,7 @@ class Tuned:
     best: Trial
     trials: tuple[Trial, ...]
     weights: tuple[float, ...] = (1.0,)
-    """Of the datasets."""
+    """Weight of each dataset."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -93,7 +95,7 @@ class Ground:
     groups: Mapping[str, str]
     """By exam: its fold, or its patient where there are no folds. A context score is fitted on the other groups."""
     weight: float = 1.0
-    """Of its figures, when there are several datasets."""
+    """How much its figures count beside those of other datasets."""
 
 
 def join_grounds(grounds: Sequence[Ground]) -> Ground:
@@ -128,7 +130,7 @@ class Scorer:
         exams = list(self.ground.exams)
         if method.is_ours:
             (settings,) = method.build({**values, **method.fixed})
-            if uses_ranker(settings):
+            if settings.ranking != RankingSettings():  # by default the order of contexts decides nothing
                 exams = with_rankers(exams, self.ground.annotations, self.ground.groups, settings)
         return self.trial(values, {exam.exam_id: method.run(exam, values) for exam in exams})
 
@@ -138,12 +140,6 @@ class Scorer:
         for exam_id, owner, targets, normal in self._exams:
             by_patient[owner] = by_patient.get(owner, Counts()) + count_exam(targets, selections[exam_id], normal)
         return _trial(settings, by_patient, self.weights)
-
-
-def uses_ranker(settings: Settings) -> bool:
-    """Whether the order of contexts matters for what is shown."""
-    ranking = settings.ranking
-    return ranking.tau_report > 0 or ranking.apart_seconds > 0 or ranking.most_items is not None
 
 
 def _trial(settings: Values, by_patient: Mapping[Owner, Counts], weights: Sequence[float]) -> Trial:
@@ -253,7 +249,7 @@ def agreement(tuned: Tuned) -> float:
     worth = np.array([[_worth(trial, place) for trial in tuned.trials] for place in places])
     if len(worth) < 2 or len(tuned.trials) < 2:
         return float("nan")
-    ranks = np.array([_mean_ranks(row) for row in worth])
+    ranks = np.array([doubled_ranks(np.round(row, 9)) for row in worth], np.float64)
     centred = ranks - ranks.mean(axis=1, keepdims=True)
     lengths = np.linalg.norm(centred, axis=1)
     pairs = [(i, j) for i in places for j in places if i < j]
@@ -269,27 +265,26 @@ def _worth(trial: Trial, place: int) -> float:
     return own.ldr + own.sensitivity / 2
 
 
-def _mean_ranks(values: Doubles) -> Doubles:
-    """Rank values; equal ones share the mean of their ranks."""
-    _, group, size = np.unique(np.round(values, 9), return_inverse=True, return_counts=True)
-    return np.asarray((np.cumsum(size) - (size + 1) / 2)[group], np.float64)
-
-
 def tuned_text(tuned: Mapping[str, Tuned], trials: int) -> str:
     """Write the best trial of every method as a table."""
+    rows = [("method", "LDR", "sens.", "items", "new patient: LDR", "sens.", "items")]
+    chosen = []
+    for name, result in tuned.items():
+        best, new = (
+            (f"{one.ldr:.3f}", f"{one.sensitivity:.3f}", f"{one.items:.1f}") for one in (result.best, left_out(result))
+        )
+        rows.append((name, *best, *new))
+        chosen.append((name, ", ".join(f"{key}={value}" for key, value in result.best.settings.items())))
     lines = [
         f"best of {trials} trials each; 'new patient': each patient scored with what was best on all others",
-        f"{'method':<14}{'LDR':>6}{'sens.':>7}{'items':>7}   {'new patient  LDR':>16}{'sens.':>7}{'items':>7}  with",
+        aligned(rows, numbers=True),
+        "",
+        aligned(chosen),
     ]
-    for name, result in tuned.items():
-        shown = ", ".join(f"{key}={value}" for key, value in result.best.settings.items())
-        new = left_out(result)
-        figures = (f"{one.ldr:.3f}{one.sensitivity:>7.3f}{one.items:>7.1f}" for one in (result.best, new))
-        lines.append(f"{name:<14}{next(figures):>20}   {next(figures):>30}  {shown}")
     agreed = {name: agreement(result) for name, result in tuned.items()}
     if any(np.isfinite(value) for value in agreed.values()):
-        told = ", ".join(f"{name} {value:.2f}" for name, value in agreed.items() if np.isfinite(value))
-        lines.append(f"agreement of the datasets on which settings are good (rank correlation): {told}")
+        listed = ", ".join(f"{name} {value:.2f}" for name, value in agreed.items() if np.isfinite(value))
+        lines.append(f"agreement of the datasets on which settings are good (rank correlation): {listed}")
     return "\n".join(lines)
 
 

@@ -42,7 +42,7 @@ export function nextPlayer(player, event) {
 }
 
 /**
- * Milliseconds between two pictures: with more panes each stays longer, so that every frame is seen.
+ * Milliseconds between two frames: with more panes each stays longer, so that every frame is seen.
  * @param {Player} player
  */
 export const interval = (player) => (1000 * player.panes) / player.speed;
