@@ -89,7 +89,8 @@ class Service:
 
     def history(self, loaded: Loaded) -> c.History:
         """Show the audit trail."""
-        return history_view(loaded, self.storage.trail(loaded.reading.id), self.clock(loaded))
+        name = loaded.reading.id
+        return history_view(loaded, self.storage.trail(name), self.storage.deeds(name), self.clock(loaded))
 
     def timeline(self, loaded: Loaded) -> c.Timeline:
         """Show the exam at a glance."""

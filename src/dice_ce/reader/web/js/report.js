@@ -30,7 +30,7 @@ function openReport(session, details) {
   const timers = new Map();
   const isSigned = () => review.draft === null;
 
-  const outbox = new Outbox(exam, {
+  const outbox = new Outbox(exam, session.user, {
     review: () => review,
     onReview: (next) => {
       review = next;
@@ -144,6 +144,7 @@ function openReport(session, details) {
       if (!isBusy && field.area.value !== section.text) field.area.value = section.text;
       field.area.readOnly = isSigned();
       field.made.hidden = isSigned() || !section.is_edited;
+      field.element.hidden = isSigned() && !section.text.trim();
       fit(field.area);
     }
   }
@@ -252,12 +253,13 @@ function openReport(session, details) {
 
   async function loadTrail() {
     if (!trail.open) return;
-    const { events } = await get(`/api/exams/${exam}/events`);
+    /** @type {{events: import("./api.js").EventLine[], deeds: import("./api.js").Deed[]}} */
+    const { events, deeds } = await get(`/api/exams/${exam}/events`);
+    /** @type {(import("./api.js").Deed & {is_undone?: boolean})[]} */
+    const lines = [...events, ...deeds].sort((a, b) => a.at.localeCompare(b.at));
     fill(
       /** @type {Element} */ (trail.querySelector("ol")),
-      events.map((/** @type {import("./api.js").EventLine} */ one) =>
-        h("li", { class: one.is_undone ? "undone" : "" }, h("span", { class: "soft" }, `${moment(one.at)} ${one.by} `), one.about, one.is_undone && " (undone)"),
-      ),
+      lines.map((one) => h("li", { class: one.is_undone ? "undone" : "" }, h("span", { class: "soft" }, `${moment(one.at)} ${one.by} `), one.about, one.is_undone && " (undone)")),
     );
   }
 
@@ -278,7 +280,7 @@ function openReport(session, details) {
   listenToKeys(REPORT, (action) => void actions[action]?.());
   addEventListener("beforeunload", (event) => {
     flush();
-    if (outbox.waiting.length) event.preventDefault();
+    if (outbox.waiting.length && !outbox.isParked) event.preventDefault();
   });
   draw();
   outbox.start();
