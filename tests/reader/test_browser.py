@@ -384,14 +384,29 @@ def test_an_admin_makes_accounts_and_gives_exams_to_readers(chromium: Any, accou
     dora.close()
 
 
-def test_results_are_exported_and_what_cannot_be_made_is_explained(desk: Desk) -> None:
+def test_what_was_signed_is_exported_and_what_cannot_be_made_is_explained(desk: Desk, library: Server) -> None:
     desk.page.locator("tbody a.exam", has_text="export").click()
     desk.page.wait_for_selector(".tabs")
+    desk.press("j", "c")
+    desk.until_saved()
     desk.press("o")
-    with desk.page.expect_download(timeout=PATIENCE) as waiting:
-        desk.page.locator("[data-export=pdf]").click()
-    assert waiting.value.suggested_filename == "export.pdf"
-    assert Path(waiting.value.path()).read_bytes().startswith(b"%PDF")
+    desk.until_text(".others", "Once the report is signed")
+    assert desk.page.locator("[data-of=signed] [data-export]").count() == 0
+    desk.page.locator(".others summary").click()
+
+    def download(of: str) -> tuple[str, bytes]:
+        with desk.page.expect_download(timeout=PATIENCE) as waiting:
+            desk.page.locator(f"[data-of={of}] [data-export=pdf]").click()
+        return waiting.value.suggested_filename, Path(waiting.value.path()).read_bytes()
+
+    name, software = download("software")
+    assert (name, software[:4]) == ("export-software.pdf", b"%PDF")
+    desk.press("s")
+    desk.answer("Enter")
+    desk.until_text(".others", "Version 1 as it was signed")
+    client = library.browser()
+    signed = client.get(f"/api/exams/{client.exam('export')}/report.pdf").content
+    assert download("signed") == ("export-signed-1.pdf", signed)
     missing = {"kind": "dicom", "title": "DICOM", "about": "objects", "missing": "Install the extra first"}
     desk.page.route("**/api/exports", lambda route: route.fulfill(json={"exports": [missing]}))
     desk.page.reload()

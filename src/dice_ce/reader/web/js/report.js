@@ -61,6 +61,7 @@ function openReport(session, details) {
   const preview = h("div", { class: "preview" });
   const pdf = h("a", { class: "button", target: "_blank", rel: "noopener" }, icon("report"), h("span", null, "PDF"));
   const html = h("a", { class: "button wide", target: "_blank", rel: "noopener" }, h("span", null, "HTML"));
+  const exports = exportsSection(exam, details.is_summarised);
   const help = helpDialog(REPORT);
 
   fill(
@@ -83,7 +84,7 @@ function openReport(session, details) {
     h(
       "main",
       { class: "writing" },
-      h("div", { class: "edit" }, signing, sections, h("section", null, h("h2", null, "Images"), images), h("section", { class: "history" }, h("h2", null, "Versions"), versions, trail), details.is_summarised && exportsSection(exam)),
+      h("div", { class: "edit" }, signing, sections, h("section", null, h("h2", null, "Images"), images), h("section", { class: "history" }, h("h2", null, "Versions"), versions, trail), exports.element),
       preview,
     ),
     h("footer", { class: "foot" }, disclaimer(session)),
@@ -100,6 +101,7 @@ function openReport(session, details) {
     drawSections();
     drawImages();
     drawSigning();
+    exports.draw(last?.version ?? 0);
     fill(
       versions,
       review.signatures.length === 0 && h("li", { class: "soft" }, "Not signed yet."),
