@@ -26,7 +26,7 @@ EXAMS = (
     "slider",
     "mark",
     "export",
-    "landmark",
+    "organs",
 )
 """One for each test, so that all can share a server."""
 LONG = 30_000
@@ -462,11 +462,11 @@ def test_the_slider_tells_how_many_and_how_long(desk: Desk) -> None:
 
 
 def test_a_landmark_is_told_with_the_time_at_which_it_was_set(desk: Desk) -> None:
-    desk.open_exam("landmark")
+    desk.open_exam("organs")
     held: list[Any] = []
     desk.page.route("**/events", lambda route: route.continue_() if held else held.append(route))
     desk.press("Shift+ArrowRight", "w", "End")
-    desk.until_frame(99 + EXAMS.index("landmark"))
+    desk.until_frame(99 + EXAMS.index("organs"))
     held[0].continue_()
     desk.until_text(".toast", "First duodenal image: 00:00:10.")
     desk.press("q", "e", "r")

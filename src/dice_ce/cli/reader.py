@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 import getpass
 import sys
+from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -101,7 +102,8 @@ def run_read(options: argparse.Namespace) -> int:
         if not options.no_browser:
             webbrowser.open(listening.address)
 
-    serve.run(service, listening, options.host, ready)
+    with suppress(KeyboardInterrupt):  # the way to stop it, and nothing is left unfinished
+        serve.run(service, listening, options.host, ready)
     return 0
 
 

@@ -23,7 +23,7 @@ export function exportsSection(exam, isSummarised) {
     h("h2", null, "For other systems"),
     words,
     signed,
-    isSummarised && h("details", { class: "trail" }, h("summary", null, "What the software found, before any correction"), software),
+    isSummarised && h("details", { class: "software" }, h("summary", null, "What the software found, before any correction"), software),
     missing,
   );
 
