@@ -404,6 +404,8 @@ def test_what_was_signed_is_exported_and_what_cannot_be_made_is_explained(desk: 
     desk.press("s")
     desk.answer("Enter")
     desk.until_text(".others", "Version 1 as it was signed")
+    assert desk.page.locator(".choose input").count() == 1, "only images that were signed"
+    assert desk.page.locator(".section:visible textarea").evaluate_all("(all) => all.every((one) => one.value)")
     client = library.browser()
     signed = client.get(f"/api/exams/{client.exam('export')}/report.pdf").content
     assert download("signed") == ("export-signed-1.pdf", signed)

@@ -183,11 +183,11 @@ function openReport(session, details) {
     const total = confirmed.reduce((sum, finding) => sum + (finding.images ?? [finding.keyframe]).length, 0);
     fill(
       images,
-      h("p", { class: "soft" }, confirmed.length ? `${plural(total, "image")} of at most ${MOST_IMAGES} chosen.` : "Images come from confirmed findings; none is confirmed yet."),
+      h("p", { class: "soft" }, isSigned() ? `${plural(total, "image")}.` : confirmed.length ? `${plural(total, "image")} of at most ${MOST_IMAGES} chosen.` : "Images come from confirmed findings; none is confirmed yet."),
       confirmed.map((finding) => {
         const chosen = finding.images ?? [finding.keyframe];
         const evidence = evidenceOf(finding, contexts).support.map((one) => one.frame);
-        const offered = [...new Set([...chosen, ...spread((evidence.length ? evidence : finding.frames).map((frame) => ({ frame })), 8, finding.keyframe).map((one) => one.frame), finding.keyframe])].sort((a, b) => a - b);
+        const offered = isSigned() ? chosen : [...new Set([...chosen, ...spread((evidence.length ? evidence : finding.frames).map((frame) => ({ frame })), 8, finding.keyframe).map((one) => one.frame), finding.keyframe])].sort((a, b) => a - b);
         const toggle = (/** @type {number} */ frame, /** @type {boolean} */ isOn) => {
           if (isOn && total >= MOST_IMAGES) return void (toast(`A report holds at most ${MOST_IMAGES} images.`, "bad"), drawImages());
           const frames = isOn ? [...chosen, frame].sort((a, b) => a - b) : chosen.filter((one) => one !== frame);
