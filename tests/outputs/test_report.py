@@ -368,8 +368,8 @@ def test_ticks_are_hours_for_an_exam_of_usual_length() -> None:
 
 
 def test_durations_are_written_for_people() -> None:
-    assert [duration(s).replace("\u00a0", " ") for s in (0, 59.4, 60, 95, 1234, 29520)] == [
-        "0 s", "59 s", "1 min", "1 min 35 s", "20 min", "8 h 12 min",
+    assert [duration(s).replace("\u00a0", " ") for s in (0, 59.4, 60, 95, 1499, 3599, 29520)] == [
+        "0 s", "59 s", "1 min", "1 min 35 s", "25 min", "1 h 00 min", "8 h 12 min",
     ]  # fmt: skip
 
 

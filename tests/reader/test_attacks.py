@@ -57,10 +57,10 @@ def test_a_session_ends_with_logout_with_a_new_password_and_with_a_closed_accoun
     accounts = department.service.accounts
     for end in (
         lambda who: who.post("/api/logout"),
-        lambda who: accounts.change("anna", password="another horse 2"),
-        lambda who: accounts.change("anna", is_active=False),
+        lambda who: accounts.change("anna", by="chief", password="another horse 2"),
+        lambda who: accounts.change("anna", by="chief", is_active=False),
     ):
-        accounts.change("anna", is_active=True, password="correct horse 1")
+        accounts.change("anna", by="chief", is_active=True, password="correct horse 1")
         who = department.stranger().log_in("anna")
         token = who.cookies[COOKIE]
         end(who)
@@ -78,7 +78,7 @@ def test_the_local_key_opens_nothing_where_there_are_accounts(department: Reader
 def test_local_sessions_end_once_there_are_accounts(reader: Reader) -> None:
     me = reader.browser()
     assert me.get("/api/worklist").status_code == 200
-    reader.service.accounts.add("chief", "correct horse 1", "admin")
+    reader.service.accounts.add("chief", "correct horse 1", "admin", by="anna")
     assert me.get("/api/worklist").status_code == 401
 
 

@@ -14,7 +14,20 @@ from tests.reader.browsing import PATIENCE, READ_FRAME, Desk, open_chromium
 from tests.reader.conftest import PASSWORD, Server
 from tests.reader.material import MARK, make_summary, open_numbered, write_result
 
-EXAMS = ("keyboard", "mouse", "play", "step", "reload", "lost", "words", "touch", "slider", "mark", "export")
+EXAMS = (
+    "keyboard",
+    "mouse",
+    "play",
+    "step",
+    "reload",
+    "lost",
+    "words",
+    "touch",
+    "slider",
+    "mark",
+    "export",
+    "organs",
+)
 """One for each test, so that all can share a server."""
 LONG = 30_000
 
@@ -371,14 +384,31 @@ def test_an_admin_makes_accounts_and_gives_exams_to_readers(chromium: Any, accou
     dora.close()
 
 
-def test_results_are_exported_and_what_cannot_be_made_is_explained(desk: Desk) -> None:
+def test_what_was_signed_is_exported_and_what_cannot_be_made_is_explained(desk: Desk, library: Server) -> None:
     desk.page.locator("tbody a.exam", has_text="export").click()
     desk.page.wait_for_selector(".tabs")
+    desk.press("j", "c")
+    desk.until_saved()
     desk.press("o")
-    with desk.page.expect_download(timeout=PATIENCE) as waiting:
-        desk.page.locator("[data-export=pdf]").click()
-    assert waiting.value.suggested_filename == "export.pdf"
-    assert Path(waiting.value.path()).read_bytes().startswith(b"%PDF")
+    desk.until_text(".others", "Once the report is signed")
+    assert desk.page.locator("[data-of=signed] [data-export]").count() == 0
+    desk.page.locator(".others summary").click()
+
+    def download(of: str) -> tuple[str, bytes]:
+        with desk.page.expect_download(timeout=PATIENCE) as waiting:
+            desk.page.locator(f"[data-of={of}] [data-export=pdf]").click()
+        return waiting.value.suggested_filename, Path(waiting.value.path()).read_bytes()
+
+    name, software = download("software")
+    assert (name, software[:4]) == ("export-software.pdf", b"%PDF")
+    desk.press("s")
+    desk.answer("Enter")
+    desk.until_text(".others", "Version 1 as it was signed")
+    assert desk.page.locator(".choose input").count() == 1, "only images that were signed"
+    assert desk.page.locator(".section:visible textarea").evaluate_all("(all) => all.every((one) => one.value)")
+    client = library.browser()
+    signed = client.get(f"/api/exams/{client.exam('export')}/report.pdf").content
+    assert download("signed") == ("export-signed-1.pdf", signed)
     missing = {"kind": "dicom", "title": "DICOM", "about": "objects", "missing": "Install the extra first"}
     desk.page.route("**/api/exports", lambda route: route.fulfill(json={"exports": [missing]}))
     desk.page.reload()
@@ -431,6 +461,42 @@ def test_the_slider_tells_how_many_and_how_long(desk: Desk) -> None:
         assert cards.count() == count
         told.append(words.inner_text())
     assert len(set(told)) == 3, "the time follows the number"
+
+
+def test_a_landmark_is_told_with_the_time_at_which_it_was_set(desk: Desk) -> None:
+    desk.open_exam("organs")
+    held: list[Any] = []
+    desk.page.route("**/events", lambda route: route.continue_() if held else held.append(route))
+    desk.press("Shift+ArrowRight", "w", "End")
+    desk.until_frame(99 + EXAMS.index("organs"))
+    held[0].continue_()
+    desk.until_text(".toast", "First duodenal image: 00:00:10.")
+    desk.press("q", "e", "r")
+    desk.until_text(".toast", "Last image: 00:01:50.")
+    assert desk.page.locator(".toast").count() == 2, "more would cover the image"
+
+
+def test_a_decision_waits_for_its_reader_to_log_in_again(chromium: Any, accounts_server: Server) -> None:
+    desk = Desk(chromium)
+    desk.log_in(accounts_server.base, "anna", PASSWORD)
+    desk.open_exam("exam")
+    address = desk.page.url.split("#")[0]
+    desk.context.clear_cookies()  # as if the session had ended
+    desk.press("j", "c")
+    for user, state in (("ben", "To decide"), ("anna", "Confirmed")):
+        desk.page.wait_for_selector("#user")
+        desk.page.fill("#user", user)
+        desk.page.fill("#password", PASSWORD)
+        desk.press("Enter")
+        desk.until_text(".card[data-id='1.1'] .state", state)
+        desk.until_saved()
+        if user == "ben":
+            desk.context.clear_cookies()
+            desk.page.goto(address)
+    (client := accounts_server.stranger()).log_in("ben")
+    events = client.get(f"/api/exams/{client.exam()}/events").json()["events"]
+    assert [(one["by"], one["kind"]) for one in events] == [("anna", "confirm")]
+    desk.close()
 
 
 def test_the_mark_frames_the_place_that_the_results_name(desk: Desk) -> None:

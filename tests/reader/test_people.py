@@ -104,3 +104,42 @@ def test_exams_are_assigned_and_found_by_reader(department: Reader, chief: Guest
     assert chief.put(f"/api/exams/{exam}/reader", json={"reader": None}).status_code == 204
     assert ben.get("/api/worklist").json()["total"] == 2, "nobody's exam is everybody's"
     assert chief.put(f"/api/exams/{exam}/reader", json={"reader": "nobody"}).status_code == 404
+
+
+def test_assignments_and_changes_of_accounts_are_in_the_audit_trail(department: Reader, chief: Guest) -> None:
+    exam = chief.exam()
+    for reader in ("anna", "anna", None):
+        chief.put(f"/api/exams/{exam}/reader", json={"reader": reader})
+    second = chief.post(f"/api/exams/{exam}/second-reading", json={"reader": "ben"}).json()["id"]
+
+    def deeds(path: str, who: Guest = chief) -> list[tuple[str, str, object, object]]:
+        return [
+            (one["by"], one["about"], one["before"], one["after"]) for one in who.get(f"/api/{path}").json()["deeds"]
+        ]
+
+    assert deeds(f"exams/{exam}/events") == [
+        ("chief", "give the exam to anna", {"reader": None}, {"reader": "anna"}),
+        ("chief", "give the exam to everybody", {"reader": "anna"}, {"reader": None}),
+    ], "what changed nothing is no event"
+    ben = department.stranger().log_in("ben")
+    assert deeds(f"exams/{second}/events", ben) == [("chief", "begin a second reading by ben", {}, {"reader": "ben"})]
+    chief.post("/api/users", json=NEW)
+    chief.put("/api/users/dora", json={"role": "admin", "password": "another secret"})
+    chief.put("/api/users/dora", json={"is_active": False})
+    chief.put("/api/users/chief", json={"role": "reader"})  # refused: the only admin who is left
+    assert deeds("users/history") == [
+        ("chief", "make the account dora, reader", {}, {"role": "reader", "is_active": True}),
+        (
+            "chief",
+            "account dora: role admin, new password",
+            {"role": "reader", "is_active": True},
+            {"role": "admin", "is_active": True, "password": "changed"},
+        ),
+        (
+            "chief",
+            "account dora: closed",
+            {"role": "admin", "is_active": True},
+            {"role": "admin", "is_active": False},
+        ),
+    ]
+    assert ben.get("/api/users/history").status_code == 403

@@ -119,11 +119,11 @@ def test_two_admins_do_not_step_down_at_once_on_postgres(database: str, shared_r
     with Reader(shared_results, database) as reader:
         make_accounts(reader.service.storage)
         accounts, refused = reader.service.accounts, []
-        accounts.change("anna", role="admin")
+        accounts.change("anna", by="chief", role="admin")
 
         def step_down(name: str) -> None:
             try:
-                accounts.change(name, role="reader")
+                accounts.change(name, by=name, role="reader")
             except UsageError:
                 refused.append(name)
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import signal
 import socket
 from contextlib import closing
 from pathlib import Path
@@ -13,7 +14,7 @@ from dice_ce.reader.library import file_inputs, find_inputs
 from dice_ce.reader.serve import listen, open_service
 from dice_ce.reader.storage import Storage
 from dice_ce.reader.views import ASSUMED_PACE, LEAST_DECISIONS
-from tests.reader.conftest import Reader
+from tests.reader.conftest import Reader, Server
 from tests.reader.material import make_summary, write_result
 
 
@@ -51,6 +52,13 @@ def test_a_port_that_is_taken_is_named(tmp_path: Path, capsys: pytest.CaptureFix
         words = ["read", str(tmp_path / "good"), "--no-browser", "--port", port]
         assert main([*words, "--database", str(tmp_path / "reviews.sqlite")]) == 2
     assert f"--port {port}: cannot listen" in capsys.readouterr().err
+
+
+def test_ctrl_c_ends_it_as_announced(tmp_path: Path) -> None:
+    server = Server(write_result(tmp_path / "results"), str(tmp_path / "reviews.sqlite")).start()
+    server.process.send_signal(signal.SIGINT)
+    assert "interrupted" not in server.process.communicate()[1]
+    assert server.process.returncode == 0
 
 
 def test_a_file_that_is_no_database_is_named(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

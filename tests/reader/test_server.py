@@ -67,6 +67,39 @@ def test_a_whole_reading_from_worklist_to_signed_pdf(reader: Reader) -> None:
     assert html.count("data:image/jpeg") == 4
 
 
+def test_findings_outside_the_small_bowel_say_so(reader: Reader) -> None:
+    me = reader.browser()
+    exam = me.exam()
+    marks = [("first_duodenal", 30), ("ileocaecal", 50)]
+    steps = [{"kind": "landmark", "name": name, "frame": frame} for name, frame in marks]
+    steps += [{"kind": "confirm", "finding": name} for name in ("1.1", "1.2", "2.1")]
+    for version, step in enumerate(steps):
+        review = me.act(exam, version, **step).json()
+    made = next(one["text"] for one in review["report"] if one["name"] == "findings")
+    assert made.splitlines() == [
+        "1. Polyp at 00:00:20, before the small bowel.",
+        "2. Ulcer at 00:00:40, at 50 % of small-bowel transit.",
+        "3. Erosion at 00:01:00, beyond the ileo-caecal valve.",
+    ]
+    assert next(one["text"] for one in review["report"] if one["name"] == "procedure").endswith("over 1 min 39 s.")
+    review = me.act(exam, len(steps), kind="landmark", name="first_duodenal", frame=60).json()
+    assert review["measures"]["remarks"], "the landmarks contradict each other"
+    made = next(one["text"] for one in review["report"] if one["name"] == "findings")
+    assert made.splitlines()[0] == "1. Polyp at 00:00:20."
+
+
+def test_a_signed_exam_is_listed_with_what_was_signed(reader: Reader) -> None:
+    me = reader.browser()
+    exam = me.exam()
+    me.act(exam, 0, kind="confirm", finding="1.1")
+    me.act(exam, 1, kind="reject", finding="1.2")
+    (row,) = me.get("/api/worklist").json()["rows"]
+    assert (row["kinds"], row["undecided"]) == ({"erosion": 1, "polyp": 1}, 1)
+    me.act(exam, 2, kind="sign", despite_undecided=True)
+    (row,) = me.get("/api/worklist").json()["rows"]
+    assert (row["kinds"], row["findings"], row["undecided"], row["predicted_seconds"]) == ({"polyp": 1}, 1, 0, 0)
+
+
 def test_a_signed_report_stays_and_an_addendum_is_a_new_version(reader: Reader) -> None:
     me = reader.browser()
     exam = me.exam()

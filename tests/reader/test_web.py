@@ -37,6 +37,7 @@ MODELS = {
     "Details": contract.ExamDetails,
     "TimelineFacts": contract.Timeline,
     "EventLine": contract.EventView,
+    "Deed": contract.DeedView,
     "User": contract.UserView,
     "Export": contract.Export,
 }

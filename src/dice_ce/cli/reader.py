@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 import getpass
 import sys
+from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -101,7 +102,8 @@ def run_read(options: argparse.Namespace) -> int:
         if not options.no_browser:
             webbrowser.open(listening.address)
 
-    serve.run(service, listening, options.host, ready)
+    with suppress(KeyboardInterrupt):  # the way to stop it, and nothing is left unfinished
+        serve.run(service, listening, options.host, ready)
     return 0
 
 
@@ -118,6 +120,13 @@ def open_accounts(options: argparse.Namespace) -> Accounts:
     return Accounts(Storage(open_engine(options.database or default_database())))
 
 
+def local_user() -> str:
+    """Name whoever runs the command, for the audit trail."""
+    from dice_ce.reader import serve
+
+    return serve.local_user()
+
+
 def ask_password(user: str) -> str:
     """Ask twice on a terminal; take the first line of a pipe."""
     if not sys.stdin.isatty():
@@ -130,28 +139,28 @@ def ask_password(user: str) -> str:
 
 def run_add_account(options: argparse.Namespace) -> int:
     """Make an account."""
-    open_accounts(options).add(options.user, ask_password(options.user), options.role)
+    open_accounts(options).add(options.user, ask_password(options.user), options.role, by=local_user())
     emit(options, {"user": options.user, "role": options.role}, f"{options.user}: {options.role}")
     return 0
 
 
 def run_set_password(options: argparse.Namespace) -> int:
     """Change a password."""
-    open_accounts(options).change(options.user, password=ask_password(options.user))
+    open_accounts(options).change(options.user, by=local_user(), password=ask_password(options.user))
     emit(options, {"user": options.user}, f"{options.user}: the password is changed; open sessions have ended")
     return 0
 
 
 def run_close_account(options: argparse.Namespace) -> int:
     """Close an account."""
-    open_accounts(options).change(options.user, is_active=False)
+    open_accounts(options).change(options.user, by=local_user(), is_active=False)
     emit(options, {"user": options.user, "is_active": False}, f"{options.user}: closed")
     return 0
 
 
 def run_reopen_account(options: argparse.Namespace) -> int:
     """Open a closed account again."""
-    open_accounts(options).change(options.user, is_active=True)
+    open_accounts(options).change(options.user, by=local_user(), is_active=True)
     emit(options, {"user": options.user, "is_active": True}, f"{options.user}: open")
     return 0
 

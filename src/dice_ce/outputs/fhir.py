@@ -11,6 +11,7 @@ import base64
 import importlib
 import json
 import uuid
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -38,8 +39,24 @@ def export(results: Results, folder: Path) -> None:
 
 
 def bundle(results: Results, release: str) -> Resource:
-    """Build the bundle and have it validated, resource by resource."""
-    made = _Maker(results, release).bundle()
+    """Build the bundle and have it validated."""
+    return validated(_Maker(results, release).bundle(), release)
+
+
+def transaction(resources: Mapping[str, Resource]) -> Resource:
+    """Put resources, by the name that others refer to, into a bundle that a server takes whole or not at all."""
+    return {
+        "resourceType": "Bundle",
+        "type": "transaction",
+        "entry": [
+            {"fullUrl": url, "resource": resource, "request": {"method": "POST", "url": resource["resourceType"]}}
+            for url, resource in resources.items()
+        ],
+    }
+
+
+def validated(made: Resource, release: str) -> Resource:
+    """Have a bundle validated, resource by resource."""
     models = RELEASES[release]
     for entry in made["entry"]:
         kind = entry["resource"]["resourceType"]
@@ -55,7 +72,22 @@ def concept(*coded: Coded, text: str = "") -> Resource:
     return {"coding": coding, "text": text or coded[0].meaning}
 
 
-def _without(**fields: Any) -> Resource:
+def device(software: str, model: str, release: str) -> Resource:
+    """Say which software it was."""
+    is_r4 = release == "R4"
+    name = {"name" if is_r4 else "value": "DiCE-CE", "type": "model-name" if is_r4 else "registered-name"}
+    return without(
+        resourceType="Device",
+        status="active",
+        manufacturer="DiCE-CE developers",
+        **{"deviceName" if is_r4 else "name": [name]},
+        modelNumber=model,
+        version=[{"value": software}],
+        note=[{"text": DISCLAIMER}],
+    )
+
+
+def without(**fields: Any) -> Resource:
     """Leave out what is unknown: FHIR has no empty values."""
     return {name: value for name, value in fields.items() if value not in (None, "", [], {})}
 
@@ -79,18 +111,7 @@ class _Maker:
             resources[f"finding-{number}"] = self.finding(number, item)
         resources["report"] = self.report()
         resources["provenance"] = self.provenance()
-        return {
-            "resourceType": "Bundle",
-            "type": "transaction",
-            "entry": [
-                {
-                    "fullUrl": self.url(name),
-                    "resource": resource,
-                    "request": {"method": "POST", "url": resource["resourceType"]},
-                }
-                for name, resource in resources.items()
-            ],
-        }
+        return transaction({self.url(name): resource for name, resource in resources.items()})
 
     def url(self, name: str) -> str:
         """Name a resource inside the bundle; the server gives it its own id."""
@@ -106,7 +127,7 @@ class _Maker:
         identity = self.identity
         if not identity.patient_id:
             return None
-        identifier = _without(system=identity.patient_id_system, value=identity.patient_id)
+        identifier = without(system=identity.patient_id_system, value=identity.patient_id)
         return {"type": "Patient", "identifier": identifier}
 
     def study(self) -> Resource | None:
@@ -120,7 +141,7 @@ class _Maker:
         """Refer to the request by its accession number."""
         if not self.identity.accession_number:
             return []
-        identifier = _without(system=self.identity.accession_system, value=self.identity.accession_number)
+        identifier = without(system=self.identity.accession_system, value=self.identity.accession_number)
         return [{"type": "ServiceRequest", "identifier": identifier}]
 
     def effective(self) -> str | None:
@@ -130,18 +151,9 @@ class _Maker:
     # --- resources ------------------------------------------------------------------------------------------------
 
     def device(self) -> Resource:
-        """Say which software it was."""
         made = self.summary.provenance
-        name = {"name" if self.is_r4 else "value": "DiCE-CE", "type": "model-name" if self.is_r4 else "registered-name"}
-        return {
-            "resourceType": "Device",
-            "status": "active",
-            "manufacturer": "DiCE-CE developers",
-            ("deviceName" if self.is_r4 else "name"): [name],
-            "modelNumber": f"{made.bundle.name} {made.bundle.digest[:12]}",
-            "version": [{"value": f"{made.software} {made.version}"}],
-            "note": [{"text": DISCLAIMER}],
-        }
+        model = f"{made.bundle.name} {made.bundle.digest[:12]}"
+        return device(f"{made.software} {made.version}", model, self.release)
 
     def image(self, number: int, item: SummaryItem) -> Resource:
         """Hand over the key frame."""
@@ -151,10 +163,10 @@ class _Maker:
             "title": f"{item.label}, frame {item.keyframe.frame}",
         }
         if self.is_r4:
-            return _without(
+            return without(
                 resourceType="Media", status="completed", subject=self.subject(), content=attachment
             )  # its device would have to be the capsule
-        return _without(
+        return without(
             resourceType="DocumentReference",
             status="current",
             docStatus="preliminary",
@@ -169,7 +181,7 @@ class _Maker:
         if place is None:
             return None
         instance, frame = place
-        return _without(
+        return without(
             resourceType="ImagingSelection",
             status="available",
             subject=self.subject(),
@@ -177,7 +189,7 @@ class _Maker:
             studyUid=self.identity.study_uid,
             seriesUid=instance.series,
             instance=[
-                _without(
+                without(
                     uid=instance.sop_instance,
                     sopClass={"system": DICOM_UID, "code": f"urn:oid:{instance.sop_class}"},
                     subset=[str(frame)] if instance.frames > 1 else None,
@@ -198,7 +210,7 @@ class _Maker:
             quantity = {"value": value, "unit": unit.value, "system": SYSTEMS["UCUM"], "code": unit.value}
             return {"code": concept(code), "valueQuantity": quantity}
 
-        return _without(
+        return without(
             resourceType="Observation",
             status="preliminary",
             code=concept(codes.FINDING),
@@ -229,7 +241,7 @@ class _Maker:
         numbers = range(1, len(self.summary.items) + 1)
         study = self.study()
         findings = ", ".join(item.label for item in self.summary.items) or "none"
-        return _without(
+        return without(
             resourceType="DiagnosticReport",
             status="preliminary",
             basedOn=self.accession(),

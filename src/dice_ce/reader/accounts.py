@@ -17,6 +17,7 @@ import sqlalchemy as sa
 
 from dice_ce.errors import UsageError
 from dice_ce.reader import tables as t
+from dice_ce.reader.audit import record
 from dice_ce.reader.storage import Storage, now
 
 Role = Literal["reader", "admin"]
@@ -106,7 +107,7 @@ class Accounts:
         """Whether there is such an account that may be used."""
         return any(account.user == user and account.is_active for account in self.all())
 
-    def add(self, user: str, password: str, role: Role) -> None:
+    def add(self, user: str, password: str, role: Role, *, by: str) -> None:
         """Make an account."""
         if not re.fullmatch(r"[A-Za-z0-9._@-]{1,64}", user):
             raise UsageError(f"user '{user}': a name has 1 to 64 letters, digits and . _ @ -")
@@ -116,11 +117,19 @@ class Accounts:
         try:
             with self._storage.engine.begin() as connection:
                 connection.execute(t.users.insert().values(name=user, password=hashed, role=role, is_active=True))
+                made = {"role": role, "is_active": True}
+                record(connection, "account", by=by, at=now(), user=user, before={}, after=made)
         except sa.exc.IntegrityError as error:
             raise UsageError(f"user '{user}': there is such an account already") from error
 
     def change(
-        self, user: str, *, password: str | None = None, role: Role | None = None, is_active: bool | None = None
+        self,
+        user: str,
+        *,
+        by: str,
+        password: str | None = None,
+        role: Role | None = None,
+        is_active: bool | None = None,
     ) -> None:
         """Change a password or role, close an account or open it again; open sessions end.
 
@@ -132,11 +141,17 @@ class Accounts:
         values = {name: value for name, value in given.items() if value is not None}
         with self._storage.engine.begin() as connection:
             had_admin = _has_admin(connection)
-            if connection.execute(t.users.update().where(t.users.c.name == user).values(**values)).rowcount == 0:
+            row = connection.execute(sa.select(t.users).where(t.users.c.name == user).with_for_update()).first()
+            if row is None:
                 raise UsageError(f"user '{user}': there is no such account; see: dice-ce accounts list")
+            connection.execute(t.users.update().where(t.users.c.name == user).values(**values))
             if had_admin and not _has_admin(connection):
                 raise UsageError(f"user '{user}': is the only admin who is left; make another one first")
             connection.execute(t.sessions.delete().where(t.sessions.c.user == user))
+            before = {"role": row.role, "is_active": row.is_active}
+            after = before | {name: value for name, value in values.items() if name != "password"}
+            after |= {"password": "changed"} if password is not None else {}  # neither it nor its hash
+            record(connection, "account", by=by, at=now(), user=user, before=before, after=after)
 
     # --- sessions ---------------------------------------------------------------------------------------------
 

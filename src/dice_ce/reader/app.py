@@ -262,9 +262,13 @@ def get_exports(person: Asking) -> c.Exports:
 
 
 @api.get("/exams/{exam}/exports/{kind}", response_class=Response, responses=DOWNLOAD)
-def get_export(kind: Annotated[str, PathParameter(pattern=r"^[a-z]{1,20}$")], loaded: Asked, service: Held) -> Response:
-    """Return what the software found, before any correction, as other systems take it; several files as a zip."""
-    made = service.export(loaded, kind)
+def get_export(
+    kind: Annotated[str, PathParameter(pattern=r"^[a-z]{1,20}$")], loaded: Asked, service: Held, version: Version = None
+) -> Response:
+    """Return a signed version as other systems take it; without a version, what the software found before anybody
+    corrected it. Several files come as a zip.
+    """
+    made = service.export(loaded, kind, version)
     headers = {"Content-Disposition": f'attachment; filename="{made.name}"'}
     return Response(made.content, media_type=made.media_type, headers=headers)
 

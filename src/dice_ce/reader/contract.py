@@ -145,10 +145,30 @@ class EventView(Model):
     bundle: str | None
 
 
+class DeedView(Model):
+    """Something that was done around a reading, or with an account."""
+
+    by: str
+    at: datetime
+    kind: str
+    about: str
+    """In words."""
+    before: object
+    after: object
+    software: str
+
+
+class Deeds(Model):
+    """Several of them, in order."""
+
+    deeds: tuple[DeedView, ...]
+
+
 class History(Model):
-    """All events of an exam, in order."""
+    """All events of an exam, in order, and who gave it to whom."""
 
     events: tuple[EventView, ...]
+    deeds: tuple[DeedView, ...]
 
 
 class EvidenceFrame(Model):

@@ -1,4 +1,4 @@
-"""What other systems take: the software's results as PDF, DICOM and FHIR, made as `dice-ce export` makes them."""
+"""What other systems take, as PDF, DICOM and FHIR: the report that was signed, or the software's own results."""
 
 from __future__ import annotations
 
@@ -6,10 +6,12 @@ import io
 import re
 import tempfile
 import zipfile
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
 from dice_ce.outputs import EXPORTS, OUTPUTS, export_results, is_installed
+from dice_ce.outputs.signed import SignedReview, dicom_files, fhir_files
 from dice_ce.reader.contract import Export
 
 
@@ -37,12 +39,22 @@ def export_choices() -> tuple[Export, ...]:
 
 
 def make_export(folder: Path, kind: str, exam: str) -> Download:
-    """Make one export from results; several files come as one zip."""
+    """Make one export from results, as `dice-ce export` makes it."""
     with tempfile.TemporaryDirectory() as place:
         (made,) = export_results(folder, Path(place) / "out", kinds=(kind,))
-        if made.is_dir():
-            return Download(f"{_file_name(exam)}-{kind}.zip", "application/zip", _zipped(made))
-        return Download(f"{_file_name(exam)}{made.suffix}", "application/pdf", made.read_bytes())
+        if made.is_file():
+            return Download(f"{_file_name(exam)}-software.pdf", "application/pdf", made.read_bytes())
+        files = {path.relative_to(made).as_posix(): path.read_bytes() for path in made.rglob("*") if path.is_file()}
+        return Download(f"{_file_name(exam)}-software-{kind}.zip", "application/zip", _zipped(kind, files))
+
+
+def export_signed(signed: SignedReview, kind: str, exam: str) -> Download:
+    """Make one export of what was signed."""
+    name = f"{_file_name(exam)}-signed-{signed.version}"
+    if kind == "pdf":
+        return Download(f"{name}.pdf", "application/pdf", signed.pdf)
+    files = dicom_files(signed) if kind == "dicom" else fhir_files(signed)
+    return Download(f"{name}-{kind}.zip", "application/zip", _zipped(kind, files))
 
 
 def _file_name(exam: str) -> str:
@@ -50,12 +62,10 @@ def _file_name(exam: str) -> str:
     return re.sub(r"[^A-Za-z0-9._-]+", "_", exam).strip("._")[:80] or "exam"
 
 
-def _zipped(folder: Path) -> bytes:
-    """Pack a folder; the same files give the same bytes."""
+def _zipped(folder: str, files: Mapping[str, bytes]) -> bytes:
+    """Pack files; the same ones give the same bytes."""
     packed = io.BytesIO()
     with zipfile.ZipFile(packed, "w", zipfile.ZIP_DEFLATED) as archive:
-        for path in sorted(folder.rglob("*")):
-            if path.is_file():
-                name = path.relative_to(folder.parent).as_posix()
-                archive.writestr(zipfile.ZipInfo(name), path.read_bytes(), zipfile.ZIP_DEFLATED)
+        for name, content in sorted(files.items()):
+            archive.writestr(zipfile.ZipInfo(f"{folder}/{name}"), content, zipfile.ZIP_DEFLATED)
     return packed.getvalue()

@@ -14,6 +14,7 @@ from dice_ce.reader.accounts import Account, Person
 from dice_ce.reader.actions import UserName
 from dice_ce.reader.guard import ApiError, Asked, Asking, Held, check_brake, get_admin
 from dice_ce.reader.service import NotFoundError, Service
+from dice_ce.reader.views import deed_view
 
 people = APIRouter(prefix="/api", responses=c.FAILURES)
 Admin = Annotated[Person, Depends(get_admin)]
@@ -45,13 +46,19 @@ def get_users(service: Held, person: Admin) -> c.Users:
     return c.Users(users=tuple(map(_view, service.accounts.all())))
 
 
+@people.get("/users/history")
+def get_user_history(service: Held, person: Admin) -> c.Deeds:
+    """Return who changed which account; the last thousand changes, in order."""
+    return c.Deeds(deeds=tuple(map(deed_view, service.storage.deeds())))
+
+
 @people.post("/users", status_code=201)
 def post_user(wish: c.NewUser, service: Held, person: Admin) -> c.UserView:
     """Make an account. From the first one on, everybody has to log in."""
     if wish.role != "admin" and not service.accounts.exist():
         raise ApiError(409, "refused", "the first account must be an admin's: only an admin can make others")
     with _refusing():
-        service.accounts.add(wish.user, wish.password, wish.role)
+        service.accounts.add(wish.user, wish.password, wish.role, by=person.user)
     return _view(_find(service, wish.user))
 
 
@@ -61,7 +68,9 @@ def put_user(user: UserName, wish: c.ChangeUser, service: Held, person: Admin) -
     _find(service, user)
     if wish.model_fields_set:
         with _refusing():
-            service.accounts.change(user, password=wish.password, role=wish.role, is_active=wish.is_active)
+            service.accounts.change(
+                user, by=person.user, password=wish.password, role=wish.role, is_active=wish.is_active
+            )
     return _view(_find(service, user))
 
 
@@ -77,7 +86,7 @@ def post_password(wish: c.ChangePassword, service: Held, person: Asking) -> None
         accounts.brake.failed(watched)
         raise ApiError(403, "forbidden", "the present password is wrong")
     accounts.brake.succeeded(watched)
-    accounts.change(person.user, password=wish.password)
+    accounts.change(person.user, by=person.user, password=wish.password)
 
 
 @people.put("/exams/{exam}/reader", status_code=204)
@@ -85,7 +94,7 @@ def put_reader(assign: c.Assign, loaded: Asked, service: Held, person: Admin) ->
     """Give an exam to one reader, or to everybody."""
     if assign.reader is not None:
         _check_reader(service, assign.reader)
-    service.storage.assign(loaded.reading.id, assign.reader)
+    service.storage.assign(loaded.reading.id, assign.reader, by=person.user)
 
 
 @people.post("/exams/{exam}/second-reading")
@@ -95,7 +104,7 @@ def post_second_reading(wish: c.SecondReading, loaded: Asked, service: Held, per
     if reader != person.user:
         get_admin(person)
         _check_reader(service, reader)
-    return c.Created(id=service.storage.second_reading(loaded.reading, reader))
+    return c.Created(id=service.storage.second_reading(loaded.reading, reader, by=person.user))
 
 
 def _check_reader(service: Service, name: str) -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import base64
 import hashlib
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from markupsafe import Markup
@@ -15,10 +15,11 @@ from dice_ce.errors import require
 from dice_ce.exam.clock import hms
 from dice_ce.outputs.report.pages import environment
 from dice_ce.outputs.report.words import heading
+from dice_ce.outputs.signed import SignedFinding, SignedImage, SignedReview
 from dice_ce.reader.actions import MOST_IMAGES
 from dice_ce.reader.contract import Measures
 from dice_ce.reader.measures import Clock, work_out
-from dice_ce.reader.state import Signed, State
+from dice_ce.reader.state import Signed, State, fold
 from dice_ce.reader.storage import Loaded, SignedReport
 from dice_ce.reader.track import draw_track
 from dice_ce.reader.views import section_views
@@ -85,6 +86,37 @@ def signed_report(loaded: Loaded, clock: Clock, images: Mapping[int, bytes]) -> 
     html = render_html(loaded, clock, images, signature)
     pdf = render_pdf(html)
     return SignedReport(signature.version, html.encode(), pdf, hashlib.sha256(pdf).hexdigest())
+
+
+def as_signed(loaded: Loaded, version: int) -> Loaded:
+    """Return a review as it was when a version was signed."""
+    events = loaded.events[: loaded.state.signatures[version - 1].sequence]
+    return replace(loaded, events=events, state=fold(loaded.initial, events))
+
+
+def signed_review(loaded: Loaded, clock: Clock, images: Mapping[int, bytes], pdf: bytes) -> SignedReview:
+    """Say for other systems what the version that was signed last says; an image that is gone is only in the PDF."""
+    state, summary, signature = loaded.state, loaded.summary, loaded.state.signatures[-1]
+    bundle = summary.provenance.bundle if summary else None
+    shown = [(number, frame) for number, one in enumerate(state.confirmed, start=1) for frame in one.shown_images]
+    return SignedReview(
+        exam_digest=loaded.reading.exam_digest,
+        version=signature.version,
+        by=signature.by,
+        at=signature.at,
+        pdf=pdf,
+        impression=next(one.text for one in section_views(loaded, clock) if one.name == "impression"),
+        findings=tuple(
+            SignedFinding(one.label, one.keyframe, clock.seconds(one.keyframe), one.note) for one in state.confirmed
+        ),
+        images=tuple(
+            SignedImage(place, number, frame, images[frame])
+            for place, (number, frame) in enumerate(shown[:MOST_IMAGES], start=1)
+            if frame in images
+        ),
+        is_exam_time=loaded.reading.is_exam_time,
+        model=f"{bundle.name} {bundle.digest[:12]}" if bundle else "",
+    )
 
 
 def _images(loaded: Loaded, clock: Clock, images: Mapping[int, bytes]) -> list[_ReportImage]:

@@ -9,14 +9,15 @@ from pathlib import Path
 from dice_ce.errors import InputError
 from dice_ce.exam.codec import encode_image
 from dice_ce.method.summary import Summary, unfinished_text
+from dice_ce.outputs.signed import SignedReview
 from dice_ce.reader import contract as c
 from dice_ce.reader.accounts import Accounts, Person
 from dice_ce.reader.actions import Sign
-from dice_ce.reader.exports import Download, export_choices, make_export
+from dice_ce.reader.exports import Download, export_choices, export_signed, make_export
 from dice_ce.reader.frames import MissingVideoError, UndecodableError, VideoFacts, Videos, summary_clock
 from dice_ce.reader.marks import Marker, mark_in_summary
 from dice_ce.reader.measures import Clock, find_knots
-from dice_ce.reader.report import IMAGE_SIZE, frames_shown, render_html, signed_report
+from dice_ce.reader.report import IMAGE_SIZE, as_signed, frames_shown, render_html, signed_report, signed_review
 from dice_ce.reader.state import RefusedError, Signed, add_event
 from dice_ce.reader.storage import ConflictError, Loaded, Reading, SignedReport, Storage, now
 from dice_ce.reader.timeline import Timelines
@@ -89,7 +90,8 @@ class Service:
 
     def history(self, loaded: Loaded) -> c.History:
         """Show the audit trail."""
-        return history_view(loaded, self.storage.trail(loaded.reading.id), self.clock(loaded))
+        name = loaded.reading.id
+        return history_view(loaded, self.storage.trail(name), self.storage.deeds(name), self.clock(loaded))
 
     def timeline(self, loaded: Loaded) -> c.Timeline:
         """Show the exam at a glance."""
@@ -135,11 +137,13 @@ class Service:
             raise NotFoundError(f"there is no version {version} of this report")
         return found
 
-    def export(self, loaded: Loaded, kind: str) -> Download:
-        """Make what other systems take of the results that this reading is about."""
+    def export(self, loaded: Loaded, kind: str, version: int | None) -> Download:
+        """Make what other systems take of a signed version, or of the results that this reading is about."""
         if kind not in {one.kind for one in export_choices() if one.missing is None}:
             raise NotFoundError(f"'{kind}' cannot be made here")
         reading = loaded.reading
+        if version is not None:
+            return export_signed(self._signed(loaded, version), kind, reading.name)
         if reading.folder is None or reading.summary is None:
             raise NotFoundError("this exam was not summarised, so that there is nothing to export")
         folder, gone = Path(reading.folder), "the results that this reading began with are not there any more"
@@ -149,6 +153,14 @@ class Service:
             return make_export(folder, kind, reading.name)
         except (OSError, InputError) as error:  # the line would name a place on the server
             raise NotFoundError(f"{gone}, or not complete") from error
+
+    def _signed(self, loaded: Loaded, version: int) -> SignedReview:
+        """Collect what a version said when it was signed."""
+        found = self.storage.report(loaded.reading.id, version)
+        if found is None:
+            raise NotFoundError(f"there is no version {version} of this report")
+        then = as_signed(loaded, version)
+        return signed_review(then, self._report_clock(then), self._report_images(then), found.pdf)
 
     def _report_clock(self, loaded: Loaded) -> Clock:
         return self.clock(loaded, self.videos.wait(loaded.reading, loaded.summary))

@@ -20,6 +20,7 @@ from dice_ce import __version__
 from dice_ce.method.summary import Summary
 from dice_ce.reader import tables as t
 from dice_ce.reader.actions import Action
+from dice_ce.reader.audit import Deed, deeds_of, record
 from dice_ce.reader.state import Event, RefusedError, State, add_event, difference, fold, initial_state
 
 ACTION: TypeAdapter[Action] = TypeAdapter(Action)
@@ -188,12 +189,19 @@ class Storage:
             ).mappings()
             return [Reading(**row) for row in rows], total, {str(name): int(count) for name, count in counts}
 
-    def assign(self, name: str, reader: str | None) -> None:
+    def assign(self, name: str, reader: str | None, *, by: str) -> None:
         """Give a reading to one person, or to all."""
+        c = t.readings.c
         with self.engine.begin() as connection:
-            connection.execute(t.readings.update().where(t.readings.c.id == name).values(reader=reader))
+            before = connection.scalar(sa.select(c.reader).where(c.id == name).with_for_update())
+            if before == reader:
+                return
+            connection.execute(t.readings.update().where(c.id == name).values(reader=reader))
+            record(
+                connection, "assign", by=by, at=now(), reading=name, before={"reader": before}, after={"reader": reader}
+            )
 
-    def second_reading(self, first: Reading, reader: str) -> str:
+    def second_reading(self, first: Reading, reader: str, *, by: str) -> str:
         """Make an independent reading of the same exam; one per reader."""
         c, origin = t.readings.c, first.second_of or first.id
         with self.engine.begin() as connection:
@@ -208,6 +216,7 @@ class Storage:
             connection.execute(
                 t.readings.insert().values(id=made, summary=first.summary, second_of=origin, reader=reader, **values)
             )
+            record(connection, "second_reading", by=by, at=now(), reading=made, before={}, after={"reader": reader})
         return made
 
     def spend(self, name: str, by: str, seconds: float) -> None:
@@ -286,6 +295,11 @@ class Storage:
                 for row in rows
             ]
 
+    def deeds(self, reading: str | None = None) -> list[Deed]:
+        """Return who gave a reading to whom; without a reading, who changed which account."""
+        with self.look() as connection:
+            return deeds_of(connection, reading)
+
     def append(
         self,
         name: str,
@@ -363,14 +377,15 @@ def pack_summary(text: bytes) -> bytes:
 
 
 def project(state: State, version: int) -> dict[str, Any]:
-    """Return what the worklist shows of a review."""
-    cards = [one for one in state.findings.values() if one.decision != "rejected" and not one.set_aside]
+    """Return what the worklist shows of a review; once it is signed, what was signed."""
+    undecided = [one for one in state.findings.values() if one.decision == "undecided" and not one.set_aside]
+    cards = state.confirmed if state.is_signed else (*state.confirmed, *undecided)
     return {
         "version": version,
         "state": "signed" if state.is_signed else "in_work" if version else "new",
         "kinds": json.dumps(dict(sorted(Counter(one.label for one in cards).items()))),
         "findings": len(cards),
-        "undecided": state.undecided,
+        "undecided": 0 if state.is_signed else len(undecided),
         "signed_version": len(state.signatures),
     }
 

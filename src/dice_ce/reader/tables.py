@@ -93,6 +93,20 @@ events = sa.Table(
     Column("bundle", String(64)),
     sa.UniqueConstraint("reading", "key"),
 )
+deeds = sa.Table(
+    "deeds",
+    metadata,
+    Column("number", Integer, primary_key=True),
+    Column("at", Moment, nullable=False),
+    Column("by", String(64), nullable=False),
+    Column("kind", String(32), nullable=False),
+    Column("reading", String(16), ForeignKey("readings.id"), index=True),
+    Column("user", String(64)),
+    Column("before", Text, nullable=False),
+    Column("after", Text, nullable=False),
+    Column("software", String(64), nullable=False),
+)
+"""Assignments and changes of accounts; see `audit.py`."""
 reports = sa.Table(
     "reports",
     metadata,
@@ -129,7 +143,7 @@ spent = sa.Table(
 )
 """Active reading time."""
 
-NEVER_CHANGED = ("events", "reports")
+NEVER_CHANGED = ("events", "reports", "deeds")
 
 
 def _triggers(dialect: str) -> list[str]:

@@ -9,6 +9,7 @@ from dice_ce.method.reliability import NOT_MEASURED
 from dice_ce.method.summary import Summary, SummaryItem
 from dice_ce.reader import contract as c
 from dice_ce.reader.actions import SECTIONS, Redo, Undo
+from dice_ce.reader.audit import Deed, describe_deed
 from dice_ce.reader.frames import VideoFacts
 from dice_ce.reader.measures import Clock, small_bowel_position, work_out
 from dice_ce.reader.state import Event, Finding, State, fold, redo_target, undo_target, undone_sequences
@@ -100,7 +101,13 @@ def state_before(initial: State, events: Sequence[Event], sequence: int) -> Stat
     return fold(initial, events[: sequence - 1])
 
 
-def history_view(loaded: Loaded, trail: Sequence[StoredEvent], clock: Clock) -> c.History:
+def deed_view(deed: Deed) -> c.DeedView:
+    """Show what somebody did around a reading, or with an account."""
+    facts = {name: getattr(deed, name) for name in ("by", "at", "kind", "before", "after", "software")}
+    return c.DeedView(about=describe_deed(deed), **facts)
+
+
+def history_view(loaded: Loaded, trail: Sequence[StoredEvent], deeds: Sequence[Deed], clock: Clock) -> c.History:
     """Show the audit trail."""
     undone = undone_sequences(loaded.events)
     return c.History(
@@ -118,7 +125,8 @@ def history_view(loaded: Loaded, trail: Sequence[StoredEvent], clock: Clock) -> 
                 bundle=one.bundle,
             )
             for one in trail
-        )
+        ),
+        deeds=tuple(map(deed_view, deeds)),
     )
 
 

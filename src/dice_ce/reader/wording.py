@@ -6,6 +6,7 @@ from collections import Counter
 from collections.abc import Sequence
 
 from dice_ce.exam.clock import hms
+from dice_ce.outputs.report import words
 from dice_ce.reader import actions as a
 from dice_ce.reader.contract import Measures
 from dice_ce.reader.measures import NAMES, Clock, small_bowel_position
@@ -64,23 +65,28 @@ def describe(event: Event, before: State, clock: Clock) -> str:
 
 
 def duration(seconds: float) -> str:
-    """Write a time span as people say it."""
-    minutes = round(seconds / 60)
-    hours, rest = divmod(minutes, 60)
-    if hours:
-        return f"{hours} h {rest} min"
-    return f"{minutes} min" if minutes else f"{round(seconds)} s"
+    """Write a time span as the pages do, in plain text."""
+    return words.duration(seconds).replace("\u00a0", " ")
 
 
 def finding_line(finding: Finding, state: State, clock: Clock, *, is_exam_time: bool) -> str:
     """Write one finding as a sentence."""
-    marks = {name: mark.frame for name, mark in state.landmarks.items()}
-    position = small_bowel_position(finding.keyframe, marks, clock)
-    where = f", at {100 * position:.0f} % of small-bowel transit" if position is not None else ""
+    where = _place(finding.keyframe, state, clock)
     unit = "" if is_exam_time else " of the video"
     label = finding.label[:1].upper() + finding.label[1:]
     note = f" {finding.note.strip()}" if finding.note.strip() else ""
     return f"{label} at {hms(clock.seconds(finding.keyframe))}{unit}{where}.{note}"
+
+
+def _place(frame: int, state: State, clock: Clock) -> str:
+    """Say where a frame lies, as far as the landmarks tell."""
+    marks = {name: mark.frame for name, mark in state.landmarks.items()}
+    if (position := small_bowel_position(frame, marks, clock)) is not None:
+        return f", at {100 * position:.0f} % of small-bowel transit"
+    begin, end = marks.get("first_duodenal", 0), marks.get("ileocaecal", state.frames)
+    if frame < begin <= end:
+        return ", before the small bowel"
+    return ", beyond the ileo-caecal valve" if begin <= end < frame else ""
 
 
 def made_texts(

@@ -9,7 +9,7 @@ const { follow, indexAt, nearest, neighbour, pan, place, stack, ticks, timeAt, z
 const { Clock } = await load("clock.js");
 const { ahead, interval, newPlayer, nextPlayer, shown, SPEEDS } = await load("player.js");
 const { actionOf, ASSIGNING, nameOf, READING, REPORT, WORKLIST, written } = await load("keys.js");
-const { candidateFrames, evidenceOf, neighbourFinding, runsOf, toRead } = await load("findings.js");
+const { candidateFrames, evidenceLabel, evidenceOf, neighbourFinding, runsOf, toRead } = await load("findings.js");
 const { canRepeat } = await load("outbox.js");
 const { spread } = await load("strips.js");
 const { PLAIN, zoomed } = await load("viewer.js");
@@ -20,9 +20,14 @@ test("times are written as the recorder shows them", () => {
   assert.deepEqual([0, 59.9, 3600, 36_061.2].map(hms), ["00:00:00", "00:00:59", "01:00:00", "10:01:01"]);
 });
 
+test("a frame has the time that the server tells", () => {
+  const clock = new Clock([[0, 0], [1499, 1499]], 1500);
+  for (let frame = 0; frame < 1500; frame += 1) assert.equal(clock.timeOf(frame), frame);
+});
+
 test("durations are the ones of the report", () => {
-  const said = [0, 59.4, 60, 95, 1234, 29_520].map((seconds) => plain(duration(seconds)));
-  assert.deepEqual(said, ["0 s", "59 s", "1 min", "1 min 35 s", "20 min", "8 h 12 min"]);
+  const said = [0, 59.4, 60, 95, 1499, 3599, 29_520].map((seconds) => plain(duration(seconds)));
+  assert.deepEqual(said, ["0 s", "59 s", "1 min", "1 min 35 s", "25 min", "1 h 00 min", "8 h 12 min"]);
 });
 
 test("numbers are written for people", () => {
@@ -200,4 +205,14 @@ test("zooming an image keeps the point under the pointer, within the image", () 
   assert.equal(look.x, -0.25);
   assert.equal(zoomed(look, 0.01).scale, 1);
   assert.equal(Math.abs(zoomed(look, 0.01).x), 0);
+});
+
+test("the evidence is marked in frames of the finding, for a label of the software, and nowhere else", () => {
+  const labels = [{ name: "polyp" }, { name: "normal", is_normal: true }];
+  const polyp = { label: "polyp", frames: [4, 5] };
+  assert.equal(evidenceLabel(labels, polyp, 4), "polyp");
+  assert.equal(evidenceLabel(labels, polyp, 6), null);
+  assert.equal(evidenceLabel(labels, { ...polyp, label: "diverticulum" }, 4), null);
+  assert.equal(evidenceLabel(labels, { ...polyp, label: "normal" }, 4), null);
+  assert.equal(evidenceLabel(labels, undefined, 4), null);
 });

@@ -7,6 +7,7 @@ from __future__ import annotations
 import copy
 import io
 import uuid
+from dataclasses import dataclass
 from typing import Any
 
 from dice_ce.errors import InputError
@@ -41,21 +42,34 @@ def dicom_files(results: Results) -> dict[str, bytes]:
     from dice_ce.outputs.pdf import render_pdf
 
     maker = _Maker(results)
-    document = maker.document(render_pdf(results))
+    document = maker.document(render_pdf(results), "summary")
     images, shown = maker.key_images()
     objects = {**images, "report.dcm": maker.report(shown), "document.dcm": document}
     if shown:
         objects["key_objects.dcm"] = maker.key_objects(shown)
-    return {name: _bytes(one) for name, one in objects.items()}
+    return {name: object_bytes(one) for name, one in objects.items()}
 
 
-class _Maker:
-    """Makes the objects of one study."""
+@dataclass(frozen=True)
+class Maker:
+    """What made the content of the objects."""
 
-    def __init__(self, results: Results) -> None:
-        self.results, self.summary = results, results.summary
-        self.identity = results.identity or Identity()
-        self.study_uid = self.identity.study_uid or stable_uid("study", self.summary.exam.digest)
+    version: str
+    """Of this software."""
+    model: str
+    """Digest of the bundle; empty if there was none."""
+
+
+class Study:
+    """Makes objects of one study: what they share, images and documents."""
+
+    def __init__(
+        self, exam_digest: str, digest: str, maker: Maker, identity: Identity, moment: tuple[str, str]
+    ) -> None:
+        self.digest, self.maker, self.identity = digest, maker, identity
+        self.moment = moment
+        """Content Date and Time."""
+        self.study_uid = identity.study_uid or stable_uid("study", exam_digest)
         self.header = self._header()
 
     def _header(self) -> Any:
@@ -74,7 +88,7 @@ class _Maker:
         return header
 
     def _uid(self, *parts: str) -> str:
-        return stable_uid(self.results.digest, *parts)
+        return stable_uid(self.digest, *parts)
 
     def _place(self, kind: str, number: int = 1) -> dict[str, Any]:
         return {
@@ -100,30 +114,12 @@ class _Maker:
             "referring_physician_name": header.ReferringPhysicianName,
         }
 
-    # --- objects --------------------------------------------------------------------------------------------------
-
-    def key_images(self) -> tuple[dict[str, Any], list[Shown]]:
-        """Show key frames as Secondary Captures, or where they are in the DICOM objects of the exam."""
-        places = [self.identity.place_of(item.keyframe.frame) for item in self.summary.items]
-        if self.identity.instances:
-            return {}, [
-                Shown(place[0].sop_class, place[0].sop_instance, place[1] if place[0].frames > 1 else None)
-                for place in places
-                if place is not None
-            ]
-        images = {
-            f"keyframes/{keyframe_name(number, item).removesuffix('.jpg')}.dcm": self._capture(number)
-            for number, item in enumerate(self.summary.items, start=1)
-        }
-        return images, [Shown(one.SOPClassUID, one.SOPInstanceUID, None) for one in images.values()]
-
-    def _capture(self, number: int) -> Any:
+    def capture(self, number: int, jpeg: bytes, frame: int, comments: str) -> Any:
         """Make a Secondary Capture that holds the JPEG of a key frame as it is."""
         import highdicom
         from pydicom.encaps import encapsulate
         from pydicom.uid import JPEGBaseline8Bit
 
-        item, jpeg = self.summary.items[number - 1], self.results.keyframes[number - 1]
         one = highdicom.sc.SCImage(
             pixel_array=decode_jpeg(jpeg),
             photometric_interpretation="RGB",
@@ -143,10 +139,82 @@ class _Maker:
         one.ConversionType, one.Modality = "WSD", "ES"
         one.LossyImageCompression, one.LossyImageCompressionMethod = "01", "ISO_10918_1"
         one.LossyImageCompressionRatio = f"{raw / len(jpeg):.2f}"
-        one.DerivationDescription = f"Frame {item.keyframe.frame} of the exam, black outside the field of view"
-        one.ImageComments = f"{item.label}, certainty {100 * item.confidence:.0f} %. {RESEARCH}."
+        one.DerivationDescription = f"Frame {frame} of the exam, black outside the field of view"
+        one.ImageComments = f"{comments}. {RESEARCH}."
         one.Laterality = ""
-        return self._finish(one, f"Key frames. {RESEARCH}")
+        return self.finish(one, f"Key frames. {RESEARCH}")
+
+    def document(self, pdf: bytes, title: str) -> Any:
+        """Make the Encapsulated PDF."""
+        from highdicom.base import SOPClass
+        from pydicom.uid import EncapsulatedPDFStorage, ExplicitVRLittleEndian
+
+        one = SOPClass(
+            sop_class_uid=EncapsulatedPDFStorage,
+            modality="DOC",
+            transfer_syntax_uid=ExplicitVRLittleEndian,
+            **self._place("document"),
+            **self._patient(),
+        )
+        one.ConversionType = "WSD"
+        # Text that the recorder burned into the field of view may still be in the images: nobody has looked.
+        one.BurnedInAnnotation = "YES"
+        one.AcquisitionDateTime = ""
+        one.DocumentTitle = f"Capsule endoscopy, {title}. {RESEARCH}"
+        one.ConceptNameCodeSequence = []
+        one.MIMETypeOfEncapsulatedDocument = "application/pdf"
+        one.EncapsulatedDocumentLength = len(pdf)
+        one.EncapsulatedDocument = pdf + b"\0" * (len(pdf) % 2)
+        return self.finish(one, f"{title[:1].upper()}{title[1:]} as PDF. {RESEARCH}")
+
+    def finish(self, one: Any, title: str) -> Any:
+        """Fill in what all objects share, and replace the moment of writing, or no two exports would be alike."""
+        one.SpecificCharacterSet = "ISO_IR 192"
+        one.SeriesDescription = title
+        one.SoftwareVersions = f"dice-ce {self.maker.version}"
+        one.ManufacturerModelName = "DiCE-CE"
+        if self.maker.model:
+            one.DeviceSerialNumber = self.maker.model[:12]
+        one.ContentDate, one.ContentTime = self.moment
+        one.pop("ContributingEquipmentSequence", None)
+        for name in MOMENTS:
+            if name in one:
+                delattr(one, name)
+        if self.identity.study_description:
+            one.StudyDescription = self.identity.study_description
+        return one
+
+
+class _Maker(Study):
+    """Makes the objects of a summary."""
+
+    def __init__(self, results: Results) -> None:
+        self.results, self.summary = results, results.summary
+        made, identity = results.summary.provenance, results.identity or Identity()
+        super().__init__(
+            results.summary.exam.digest,
+            results.digest,
+            Maker(made.version, made.bundle.digest),
+            identity,
+            (identity.study_date or UNKNOWN_DATE, identity.study_time or "000000"),
+        )
+
+    def key_images(self) -> tuple[dict[str, Any], list[Shown]]:
+        """Show key frames as Secondary Captures, or where they are in the DICOM objects of the exam."""
+        places = [self.identity.place_of(item.keyframe.frame) for item in self.summary.items]
+        if self.identity.instances:
+            return {}, [
+                Shown(place[0].sop_class, place[0].sop_instance, place[1] if place[0].frames > 1 else None)
+                for place in places
+                if place is not None
+            ]
+        images = {
+            f"keyframes/{keyframe_name(number, item).removesuffix('.jpg')}.dcm": self.capture(
+                number, jpeg, item.keyframe.frame, f"{item.label}, certainty {100 * item.confidence:.0f} %"
+            )
+            for number, (item, jpeg) in enumerate(zip(self.summary.items, self.results.keyframes, strict=True), start=1)
+        }
+        return images, [Shown(one.SOPClassUID, one.SOPInstanceUID, None) for one in images.values()]
 
     def report(self, shown: list[Shown]) -> Any:
         """Make the structured report."""
@@ -171,7 +239,7 @@ class _Maker:
         scheme.CodingSchemeDesignator, scheme.CodingSchemeName = codes.PRIVATE, codes.PRIVATE_NAME
         scheme.CodingSchemeResponsibleOrganization = MANUFACTURER
         one.CodingSchemeIdentificationSequence = [scheme]
-        return self._finish(one, f"Findings of a capsule exam. {RESEARCH}")
+        return self.finish(one, f"Findings of a capsule exam. {RESEARCH}")
 
     def key_objects(self, shown: list[Shown]) -> Any:
         """Make the Key Object Selection of all key frames."""
@@ -193,30 +261,7 @@ class _Maker:
                 if numbers:
                     reference.ReferencedFrameNumber = numbers
         one = KeyObjectSelectionDocument(evidence=evidence, content=content, **self._place("key objects"))
-        return self._finish(one, f"Key frames. {RESEARCH}")
-
-    def document(self, pdf: bytes) -> Any:
-        """Make the Encapsulated PDF."""
-        from highdicom.base import SOPClass
-        from pydicom.uid import EncapsulatedPDFStorage, ExplicitVRLittleEndian
-
-        one = SOPClass(
-            sop_class_uid=EncapsulatedPDFStorage,
-            modality="DOC",
-            transfer_syntax_uid=ExplicitVRLittleEndian,
-            **self._place("document"),
-            **self._patient(),
-        )
-        one.ConversionType = "WSD"
-        # Text that the recorder burned into the field of view may still be in the images: nobody has looked.
-        one.BurnedInAnnotation = "YES"
-        one.AcquisitionDateTime = ""
-        one.DocumentTitle = f"Capsule endoscopy, summary. {RESEARCH}"
-        one.ConceptNameCodeSequence = []
-        one.MIMETypeOfEncapsulatedDocument = "application/pdf"
-        one.EncapsulatedDocumentLength = len(pdf)
-        one.EncapsulatedDocument = pdf + b"\0" * (len(pdf) % 2)
-        return self._finish(one, f"Summary as PDF. {RESEARCH}")
+        return self.finish(one, f"Key frames. {RESEARCH}")
 
     def _evidence(self, shown: list[Shown]) -> list[Any]:
         """Describe the images that are referred to, each once."""
@@ -229,23 +274,6 @@ class _Maker:
             one.Rows, one.Columns = self.summary.exam.height, self.summary.exam.width
             found[place.sop_instance] = one
         return list(found.values())
-
-    def _finish(self, one: Any, title: str) -> Any:
-        """Fill in what all objects share, and replace the moment of writing by the date of the study."""
-        day, time = self.identity.study_date or UNKNOWN_DATE, self.identity.study_time or "000000"
-        one.SpecificCharacterSet = "ISO_IR 192"
-        one.SeriesDescription = title
-        one.SoftwareVersions = f"dice-ce {self.summary.provenance.version}"
-        one.ManufacturerModelName = "DiCE-CE"
-        one.DeviceSerialNumber = self.summary.provenance.bundle.digest[:12]
-        one.ContentDate, one.ContentTime = day, time
-        one.pop("ContributingEquipmentSequence", None)
-        for name in MOMENTS:
-            if name in one:
-                delattr(one, name)
-        if self.identity.study_description:
-            one.StudyDescription = self.identity.study_description
-        return one
 
 
 def decode_jpeg(content: bytes) -> Any:
@@ -260,7 +288,8 @@ def decode_jpeg(content: bytes) -> Any:
         raise InputError(f"a key frame is damaged ({error}); run summarize again") from error
 
 
-def _bytes(one: Any) -> bytes:
+def object_bytes(one: Any) -> bytes:
+    """Write an object as a file."""
     out = io.BytesIO()
     one.save_as(out, enforce_file_format=True)
     return out.getvalue()

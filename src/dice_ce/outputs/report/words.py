@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import re
 
 from dice_ce.method.reliability import Grade
@@ -40,12 +41,13 @@ def plural(count: int, one: str, many: str = "") -> str:
 
 def duration(seconds: float) -> str:
     """Write how long something takes in the two largest units that matter."""
-    whole = round(seconds)
+    exact = math.floor(seconds + 0.5)
+    whole = exact if exact < 600 else 60 * ((exact + 30) // 60)
     hours, minutes, rest = whole // 3600, whole // 60 % 60, whole % 60
     if hours:
         return f"{hours}\u00a0h {minutes:02d}\u00a0min"
     if minutes:
-        return f"{minutes}\u00a0min {rest:02d}\u00a0s" if minutes < 10 and rest else f"{minutes}\u00a0min"
+        return f"{minutes}\u00a0min {rest:02d}\u00a0s" if rest else f"{minutes}\u00a0min"
     return f"{rest}\u00a0s"
 
 

@@ -5,6 +5,7 @@ import { get, leaveIfLoggedOut, openSession, send } from "./api.js";
 import { confirmFirst, fillIn } from "./dialogs.js";
 import { fill, h, icon } from "./dom.js";
 import { disclaimer, themeButton, toast } from "./shell.js";
+import { moment } from "./words.js";
 
 /** @typedef {import("./api.js").User} User */
 
@@ -15,6 +16,7 @@ const alone = h("p", { class: "hint", hidden: session.needs_login }, "You read a
 const user = h("input", { id: "new-user", required: true, maxlength: 64, pattern: "[A-Za-z0-9._@\\-]+", title: "Letters, digits and . _ @ -", autocomplete: "off", autocapitalize: "none", spellcheck: "false" });
 const password = h("input", { id: "new-password", type: "password", required: true, minlength: LEAST_PASSWORD, maxlength: 1024, autocomplete: "new-password" });
 const role = roleChoice("new-role", session.needs_login ? "reader" : "admin", !session.needs_login);
+const history = h("details", { class: "trail", ontoggle: loadHistory }, h("summary", null, "All changes of accounts"), h("ol", null));
 const form = h(
   "form",
   { class: "new-account" },
@@ -42,6 +44,7 @@ fill(
     form,
     h("div", { class: "scroll" }, h("table", { class: "list people" }, h("caption", { class: "unseen" }, "Accounts"), h("thead", null, h("tr", null, ["Name", "Role", "State", "Change"].map((words) => h("th", { scope: "col" }, words)))), body)),
     h("p", { class: "hint" }, "Readers see exams that are everybody's and their own; admins see all, give exams to readers in the worklist, and manage accounts. Accounts are closed and not removed: what they decided keeps their name."),
+    history,
   ),
   h("footer", { class: "foot" }, disclaimer(session)),
 );
@@ -67,6 +70,18 @@ async function load() {
     /** @type {User[]} */
     const users = (await get("/api/users")).users;
     fill(body, users.map(line), users.length === 0 && h("tr", null, h("td", { class: "soft", colspan: 4 }, "None yet.")));
+    await loadHistory();
+  } catch (error) {
+    complain(error);
+  }
+}
+
+async function loadHistory() {
+  if (!history.open) return;
+  try {
+    /** @type {import("./api.js").Deed[]} */
+    const deeds = (await get("/api/users/history")).deeds;
+    fill(/** @type {Element} */ (history.querySelector("ol")), deeds.map((one) => h("li", null, h("span", { class: "soft" }, `${moment(one.at)} ${one.by} `), one.about)), deeds.length === 0 && h("li", { class: "soft" }, "None yet."));
   } catch (error) {
     complain(error);
   }

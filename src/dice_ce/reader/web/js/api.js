@@ -44,6 +44,7 @@
  *   candidates: number[] | null, colours: (string | null)[] | null, changes: number[],
  *   colour_state: "ready" | "working" | "missing", progress: number}} TimelineFacts
  * @typedef {{sequence: number, by: string, at: string, kind: string, about: string, is_undone: boolean}} EventLine
+ * @typedef {{by: string, at: string, kind: string, about: string}} Deed
  * @typedef {{user: string, role: string, is_active: boolean}} User
  * @typedef {{kind: string, title: string, about: string, missing: string | null}} Export
  * @typedef {{kind: string} & Record<string, unknown>} Action

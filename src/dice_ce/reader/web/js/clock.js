@@ -12,9 +12,12 @@ export class Clock {
     this.count = count;
   }
 
-  /** @param {number} frame */
+  /**
+   * To the millisecond, as the server tells it: 122.99999999999999 would be shown as a second too early.
+   * @param {number} frame
+   */
   timeOf(frame) {
-    return between(this.frames, this.seconds, frame);
+    return Math.round(1000 * between(this.frames, this.seconds, frame)) / 1000;
   }
 
   /**

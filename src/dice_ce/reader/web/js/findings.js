@@ -105,6 +105,15 @@ export function inWords(finding) {
 }
 
 /**
+ * The label whose evidence can be marked in a frame: elsewhere the software sees nothing of it.
+ * @param {Details["labels"]} labels @param {Finding | undefined} finding @param {number} frame
+ */
+export function evidenceLabel(labels, finding, frame) {
+  if (!finding?.frames.includes(frame)) return null;
+  return labels.find((one) => one.name === finding.label && !one.is_normal)?.name ?? null;
+}
+
+/**
  * Where in the small bowel.
  * @param {Finding} finding
  */

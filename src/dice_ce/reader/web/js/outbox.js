@@ -16,19 +16,20 @@ const LONGEST_WAIT = 4000;
 
 export class Outbox {
   /**
-   * @param {string} exam
+   * @param {string} exam @param {string | null} user whose decisions they are: another person at this machine sends none of them
    * @param {{
    *   review: () => Review, onReview: (review: Review) => void, onState: (state: OutboxState, waiting: Waiting[]) => void,
    *   onRefused: (error: ApiError, action: Action) => void,
    * }} page
    */
-  constructor(exam, page) {
+  constructor(exam, user, page) {
     this.exam = exam;
     this.page = page;
-    this.storage = `dice-ce:outbox:${exam}`;
+    this.storage = `dice-ce:outbox:${exam}:${user ?? ""}`;
     /** @type {Waiting[]} */
     this.waiting = [];
     this.isRunning = false;
+    this.isParked = false; // until its reader has logged in again
     /** @type {(() => void) | null} */
     this.wake = null;
     try {
@@ -104,6 +105,11 @@ export class Outbox {
     } catch (error) {
       if (!(error instanceof ApiError)) throw error;
       if (error.isTransient) return "later";
+      if (error.code === "unauthenticated") {
+        this.isParked = true;
+        this.page.onRefused(error, entry.action);
+        return "later";
+      }
       if (error.code === "conflict" && error.review && canRepeat(entry.action, this.page.review(), error.review)) {
         entry.version = error.review.version;
         this.store();

@@ -7,7 +7,7 @@ import { addFinding, decisions } from "./deciding.js";
 import { writeText } from "./dialogs.js";
 import { announce, fill, h } from "./dom.js";
 import { evidenceFinder } from "./evidence.js";
-import { candidateFrames, inWords, neighbourFinding, runsOf, spanOf, toRead } from "./findings.js";
+import { candidateFrames, evidenceLabel, inWords, neighbourFinding, runsOf, spanOf, toRead } from "./findings.js";
 import { FrameStore } from "./frames.js";
 import { clamp, neighbour } from "./geometry.js";
 import { READING } from "./keys.js";
@@ -82,7 +82,7 @@ function openExam(session, details) {
   };
   const panels = { findings: findingsPanel(page), aside: asidePanel(page), measures: measuresPanel(page) };
   const deciding = decisions(page);
-  const outbox = new Outbox(exam, {
+  const outbox = new Outbox(exam, session.user, {
     review: () => review,
     onReview: setReview,
     onState: (state, waiting) => {
@@ -149,10 +149,9 @@ function openExam(session, details) {
     wantEvidence();
   }
 
-  /** Only at rest, and only for a label that the software knows. */
+  /** Only at rest. */
   function wantEvidence() {
-    const label = details.labels.find((one) => one.name === current()?.label && !one.is_normal);
-    evidence.want(player.frame, player.playing ? null : (label?.name ?? null));
+    evidence.want(player.frame, player.playing ? null : evidenceLabel(details.labels, current(), player.frame));
   }
 
   function toggleEvidence() {
@@ -211,8 +210,9 @@ function openExam(session, details) {
   function setLandmark(name, clear) {
     if (review.draft === null) return void toast("The report is signed.");
     const words = LANDMARKS.find((one) => one.name === name)?.words ?? name;
-    post({ kind: "landmark", name, frame: clear ? null : player.frame }).then((done) => {
-      if (done) toast(clear ? `${words} cleared.` : `${words}: ${hms(clock.timeOf(player.frame))}.`);
+    const { frame } = player; // by the time it is saved the reader has moved on
+    post({ kind: "landmark", name, frame: clear ? null : frame }).then((done) => {
+      if (done) toast(clear ? `${words} cleared.` : `${words}: ${hms(clock.timeOf(frame))}.`);
     });
   }
 
@@ -358,7 +358,7 @@ function openExam(session, details) {
   listenToKeys(READING, act);
   onTheme(() => drawAll());
   addEventListener("beforeunload", (event) => {
-    if (outbox.waiting.length) event.preventDefault();
+    if (outbox.waiting.length && !outbox.isParked) event.preventDefault();
   });
   // After a click the keys belong to the player again: the space bar plays instead of pressing the button once more.
   document.addEventListener("click", (event) => {

@@ -30,7 +30,7 @@ function openReport(session, details) {
   const timers = new Map();
   const isSigned = () => review.draft === null;
 
-  const outbox = new Outbox(exam, {
+  const outbox = new Outbox(exam, session.user, {
     review: () => review,
     onReview: (next) => {
       review = next;
@@ -61,6 +61,7 @@ function openReport(session, details) {
   const preview = h("div", { class: "preview" });
   const pdf = h("a", { class: "button", target: "_blank", rel: "noopener" }, icon("report"), h("span", null, "PDF"));
   const html = h("a", { class: "button wide", target: "_blank", rel: "noopener" }, h("span", null, "HTML"));
+  const exports = exportsSection(exam, details.is_summarised);
   const help = helpDialog(REPORT);
 
   fill(
@@ -83,7 +84,7 @@ function openReport(session, details) {
     h(
       "main",
       { class: "writing" },
-      h("div", { class: "edit" }, signing, sections, h("section", null, h("h2", null, "Images"), images), h("section", { class: "history" }, h("h2", null, "Versions"), versions, trail), details.is_summarised && exportsSection(exam)),
+      h("div", { class: "edit" }, signing, sections, h("section", null, h("h2", null, "Images"), images), h("section", { class: "history" }, h("h2", null, "Versions"), versions, trail), exports.element),
       preview,
     ),
     h("footer", { class: "foot" }, disclaimer(session)),
@@ -100,6 +101,7 @@ function openReport(session, details) {
     drawSections();
     drawImages();
     drawSigning();
+    exports.draw(last?.version ?? 0);
     fill(
       versions,
       review.signatures.length === 0 && h("li", { class: "soft" }, "Not signed yet."),
@@ -144,6 +146,7 @@ function openReport(session, details) {
       if (!isBusy && field.area.value !== section.text) field.area.value = section.text;
       field.area.readOnly = isSigned();
       field.made.hidden = isSigned() || !section.is_edited;
+      field.element.hidden = isSigned() && !section.text.trim();
       fit(field.area);
     }
   }
@@ -180,11 +183,11 @@ function openReport(session, details) {
     const total = confirmed.reduce((sum, finding) => sum + (finding.images ?? [finding.keyframe]).length, 0);
     fill(
       images,
-      h("p", { class: "soft" }, confirmed.length ? `${plural(total, "image")} of at most ${MOST_IMAGES} chosen.` : "Images come from confirmed findings; none is confirmed yet."),
+      h("p", { class: "soft" }, isSigned() ? `${plural(total, "image")}.` : confirmed.length ? `${plural(total, "image")} of at most ${MOST_IMAGES} chosen.` : "Images come from confirmed findings; none is confirmed yet."),
       confirmed.map((finding) => {
         const chosen = finding.images ?? [finding.keyframe];
         const evidence = evidenceOf(finding, contexts).support.map((one) => one.frame);
-        const offered = [...new Set([...chosen, ...spread((evidence.length ? evidence : finding.frames).map((frame) => ({ frame })), 8, finding.keyframe).map((one) => one.frame), finding.keyframe])].sort((a, b) => a - b);
+        const offered = isSigned() ? chosen : [...new Set([...chosen, ...spread((evidence.length ? evidence : finding.frames).map((frame) => ({ frame })), 8, finding.keyframe).map((one) => one.frame), finding.keyframe])].sort((a, b) => a - b);
         const toggle = (/** @type {number} */ frame, /** @type {boolean} */ isOn) => {
           if (isOn && total >= MOST_IMAGES) return void (toast(`A report holds at most ${MOST_IMAGES} images.`, "bad"), drawImages());
           const frames = isOn ? [...chosen, frame].sort((a, b) => a - b) : chosen.filter((one) => one !== frame);
@@ -252,12 +255,13 @@ function openReport(session, details) {
 
   async function loadTrail() {
     if (!trail.open) return;
-    const { events } = await get(`/api/exams/${exam}/events`);
+    /** @type {{events: import("./api.js").EventLine[], deeds: import("./api.js").Deed[]}} */
+    const { events, deeds } = await get(`/api/exams/${exam}/events`);
+    /** @type {(import("./api.js").Deed & {is_undone?: boolean})[]} */
+    const lines = [...events, ...deeds].sort((a, b) => a.at.localeCompare(b.at));
     fill(
       /** @type {Element} */ (trail.querySelector("ol")),
-      events.map((/** @type {import("./api.js").EventLine} */ one) =>
-        h("li", { class: one.is_undone ? "undone" : "" }, h("span", { class: "soft" }, `${moment(one.at)} ${one.by} `), one.about, one.is_undone && " (undone)"),
-      ),
+      lines.map((one) => h("li", { class: one.is_undone ? "undone" : "" }, h("span", { class: "soft" }, `${moment(one.at)} ${one.by} `), one.about, one.is_undone && " (undone)")),
     );
   }
 
@@ -278,7 +282,7 @@ function openReport(session, details) {
   listenToKeys(REPORT, (action) => void actions[action]?.());
   addEventListener("beforeunload", (event) => {
     flush();
-    if (outbox.waiting.length) event.preventDefault();
+    if (outbox.waiting.length && !outbox.isParked) event.preventDefault();
   });
   draw();
   outbox.start();

@@ -8,6 +8,7 @@ import { request } from "./api.js";
 /** @typedef {import("./api.js").Session} Session */
 
 const THEME = "dice-ce:theme";
+const MOST_TOASTS = 2; // more would cover the image
 
 /** Light or dark, by choice or by the system. */
 export function currentTheme() {
@@ -51,6 +52,7 @@ export function toast(text, kind = "info") {
   if (!list) return;
   const item = h("p", { class: `toast ${kind}` }, text);
   list.append(item);
+  while (list.childElementCount > MOST_TOASTS) list.firstElementChild?.remove();
   setTimeout(() => item.remove(), kind === "bad" ? 9000 : 3500);
 }
 

@@ -19,13 +19,14 @@ export function hms(seconds) {
  * @param {number} seconds
  */
 export function duration(seconds) {
-  const whole = Math.round(Math.max(0, seconds));
+  const exact = Math.round(Math.max(0, seconds));
+  const whole = exact < 600 ? exact : 60 * Math.round(exact / 60);
   const hours = Math.floor(whole / 3600);
   const minutes = Math.floor(whole / 60) % 60;
   const rest = whole % 60;
   if (hours) return `${hours}${NARROW}h ${padded(minutes)}${NARROW}min`;
   if (!minutes) return `${rest}${NARROW}s`;
-  return minutes < 10 && rest ? `${minutes}${NARROW}min ${padded(rest)}${NARROW}s` : `${minutes}${NARROW}min`;
+  return rest ? `${minutes}${NARROW}min ${padded(rest)}${NARROW}s` : `${minutes}${NARROW}min`;
 }
 
 /** @param {number} share */
