@@ -168,6 +168,27 @@ def test_the_scratch_folder_stays_within_its_bounds_and_keeps_what_fits(tmp_path
         pass
 
 
+def test_workers_read_a_staged_exam_together_and_are_not_taken_for_hung_while_it_is_fetched(tmp_path: Path) -> None:
+    (item,), scratch = items_of(tmp_path / "far", [400]), tmp_path / "scratch"
+    fetches, waits, reads = threading.Event(), threading.Event(), threading.Event()
+
+    def second() -> None:
+        assert fetches.wait(60)
+        with staged(item, scratch, 1000, waits.set):
+            reads.set()
+
+    def fetching() -> None:
+        fetches.set()
+        assert waits.wait(60)
+
+    thread = threading.Thread(target=second)
+    thread.start()
+    with staged(item, scratch, 1000, fetching):
+        assert reads.wait(60)
+    thread.join(60)
+    assert staged_bytes(scratch) == 400
+
+
 def test_an_exam_waits_for_room_rather_than_exceed_it(tmp_path: Path) -> None:
     items, scratch = items_of(tmp_path / "far", [600, 600]), tmp_path / "scratch"
     waits, done = threading.Event(), threading.Event()
