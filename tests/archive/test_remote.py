@@ -81,6 +81,16 @@ def test_exams_in_an_s3_store_give_the_same_results_as_local_ones(tmp_path: Path
     assert {path: path.stat().st_mtime_ns for path in before} == before
 
 
+def test_a_store_that_cannot_be_listed_is_said_so_and_nothing_is_left_out(tmp_path: Path, s3: str) -> None:
+    put(s3, "hospital")
+    put(s3, "hospital/ward/exam.mp4", b"x")
+    assert [item.place for item in find_exams(["s3://hospital"])] == ["s3://hospital/ward/exam.mp4"]
+    with pytest.raises(InputError, match=r"nowhere: cannot be listed .*bucket"):
+        find_exams(["s3://nowhere"])
+    with pytest.raises(InputError, match="hospital/none: no such file or folder"):
+        find_exams(["s3://hospital/none"])
+
+
 @pytest.fixture
 def sftp(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[str]:
     """An SFTP server on this machine that serves tmp_path; gives its address."""

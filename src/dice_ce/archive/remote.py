@@ -102,7 +102,8 @@ class RemoteTree:
             return {path: self._filesystem.info(path) for path in paths}
         if any(sign in self._path for sign in "*?["):
             return dict(self._filesystem.glob(self._path, detail=True))
-        return dict(self._filesystem.find(self._path, detail=True))
+        # By default, folders that cannot be listed would be left out without a word.
+        return dict(self._filesystem.find(self._path, detail=True, on_error="raise"))
 
     def _item(
         self,
