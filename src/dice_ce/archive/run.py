@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import functools
 import heapq
 import itertools
 import shutil
@@ -135,7 +136,8 @@ class Run:
         """Compare what was found with what is done; long exams first, so that none is left alone at the end."""
         known = {row.place: row for row in self._manifest.rows()}
         self._found = {item.place for item in items}
-        again = {item.place for item in items if not self._is_done(item, known.get(item.place))}
+        there = functools.cache(_names_in)  # listed once: asking for each of a hundred thousand takes minutes
+        again = {item.place for item in items if not self._is_done(item, known.get(item.place), there)}
         done = {row.content_digest: row for row in known.values() if row.state == "done" and row.place not in again}
         again |= {
             place
@@ -163,17 +165,17 @@ class Run:
         new.sort(key=lambda item: -item.size)
         return [Task(item, self._recipe, self._places, self._limits, targets[item.place]) for item in new]
 
-    def _is_done(self, item: Item, row: Row | None) -> bool:
+    def _is_done(self, item: Item, row: Row | None, there: Callable[[Path], frozenset[str]]) -> bool:
         return (
             row is not None
             and row.state in ("done", "skipped")
             and (row.stamp, row.bundle_digest) == (item.stamp, self._recipe.bundle_digest)
             and row.settings_digest == self._recipe.digest(item)
-            and (row.state == "skipped" or self._results(row.target, "summary.json").is_file())
+            and (row.state == "skipped" or self._results(row.target).name in there(self._results(row.target).parent))
         )
 
-    def _results(self, *parts: str) -> Path:
-        return self._places.archive.joinpath("results", *parts)
+    def _results(self, target: str) -> Path:
+        return self._places.archive / "results" / target
 
     # --- working ---------------------------------------------------------------------------------------------------
 
@@ -346,6 +348,13 @@ def patiently(act: Callable[[], T], patience: float, note: Callable[[str], None]
                 note(f"{error_line(error)} (trying again for {patience:.0f} s)")
             time.sleep(pause)
             pause = min(2 * pause, LONGEST_PAUSE)
+
+
+def _names_in(folder: Path) -> frozenset[str]:
+    try:
+        return frozenset(path.name for path in folder.iterdir())
+    except OSError:
+        return frozenset()
 
 
 class _Targets:
