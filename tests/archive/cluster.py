@@ -32,6 +32,10 @@ class SmallCluster:
     def address(self) -> str:
         return str(self._cluster.address)
 
+    def kill_head(self) -> None:
+        """End the node through which drivers on this machine speak to the cluster."""
+        kill_worker(raylet_of(self._cluster.head_node))
+
     def add_node(self) -> None:
         self.nodes.append(patiently(lambda: self._cluster.add_node(num_cpus=1, object_store_memory=STORE)))
 

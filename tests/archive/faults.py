@@ -78,9 +78,9 @@ def main() -> int:
         command = [sys.executable, "-m", "dice_ce.cli", *words(folder, *engine, "--patience", 600)]
         starts, ended = 0, None
         while ended is None:
-            with (folder / "driver.log").open("w") as log:
-                driver = subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=log)
             starts += 1
+            with (folder / f"driver{starts}.log").open("w") as log:
+                driver = subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=log)
             while driver.poll() is None:
                 seen, until = receipts(archive), time.monotonic() + dice.uniform(0, LONGEST_WAIT)
                 while driver.poll() is None and time.monotonic() < until and receipts(archive) == seen:
@@ -103,8 +103,10 @@ def main() -> int:
             and found == expected
         )
         same = "all as the local engine writes them" if found == expected else "NOT as the local engine writes them"
-        if states["waiting"]:
-            print(f"the driver ended by itself: {(folder / 'driver.log').read_text()[-500:]}")
+        if not is_right:
+            for number in range(1, starts + 1):
+                print(f"--- driver {number} said:\n{(folder / f'driver{number}.log').read_text()}", flush=True)
+            print(f"--- the last one ended with {ended}")
         print(f"killed {dict(counts)}, drivers started {starts}; {states}; {len(found)} files of results, {same}")
         return 0 if is_right else 1
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib.util
 import os
 import signal
 import subprocess
@@ -115,6 +116,50 @@ def test_an_exam_that_fills_the_memory_of_a_node_is_not_tried_for_ever(
     _, said = driver.communicate(timeout=600)
     assert driver.returncode == 1
     assert "exam0.mp4: its worker died, 2 times (OutOfMemoryError)" in said
+
+
+@faults
+def test_a_cluster_that_is_gone_is_no_exams_fault(tmp_path: Path) -> None:
+    share, archive = make_share(tmp_path, exams=3), tmp_path / "archive"
+    os.mkfifo(share / "waits.mp4")
+    with small_cluster(nodes=1) as cluster:
+        address = cluster.address
+        driver = start(tmp_path, "--engine", "ray", "--ray-address", address)
+        with opened_by_a_reader(share / "waits.mp4", driver):
+            wait_until(lambda: receipts(archive) == 3, "the other exams", driver)
+            cluster.kill_head()
+            _, said = driver.communicate(timeout=300)
+    assert driver.returncode == 1
+    assert f"error: --ray-address {address}: the cluster is gone" in said
+    assert "Traceback" not in said
+    states = {name: row.state for name, row in rows(archive).items()}
+    assert states == dict.fromkeys(("exam0.mp4", "exam1.mp4", "exam2.mp4"), "done") | {"waits.mp4": "waiting"}
+
+
+@faults
+def test_machines_without_the_program_end_the_run_not_the_exams(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    make_share(tmp_path, exams=3)
+    (tmp_path / "other" / "dice_ce").mkdir(parents=True)  # found before the one that is installed
+    (tmp_path / "other" / "dice_ce" / "__init__.py").write_text("raise ModuleNotFoundError('No module named dice_ce')")
+    mine = os.environ.get("PYTHONPATH", "")
+    monkeypatch.setenv("PYTHONPATH", str(tmp_path / "other"))
+    with small_cluster(nodes=1) as cluster:
+        monkeypatch.setenv("PYTHONPATH", mine)
+        driver = start(tmp_path, "--engine", "ray", "--ray-address", cluster.address)
+        _, said = driver.communicate(timeout=300)
+    assert driver.returncode == 1
+    assert "install the same dice-ce on every machine" in said
+    assert {row.state for row in rows(tmp_path / "archive").values()} == {"waiting"}
+
+
+def test_rays_client_that_is_not_installed_is_one_line(tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
+    if importlib.util.find_spec("grpc") is not None:
+        pytest.skip("Ray's client is installed here")
+    make_share(tmp_path, exams=1)
+    assert run(tmp_path, "--engine", "ray", "--ray-address", "ray://head:10001") == 1
+    assert "--ray-address ray://head:10001: Ray's client is not installed" in capfd.readouterr().err
 
 
 def test_a_cluster_that_is_not_there_is_one_line(tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:

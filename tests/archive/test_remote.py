@@ -81,6 +81,16 @@ def test_exams_in_an_s3_store_give_the_same_results_as_local_ones(tmp_path: Path
     assert {path: path.stat().st_mtime_ns for path in before} == before
 
 
+def test_a_store_that_cannot_be_listed_is_said_so_and_nothing_is_left_out(tmp_path: Path, s3: str) -> None:
+    put(s3, "hospital")
+    put(s3, "hospital/ward/exam.mp4", b"x")
+    assert [item.place for item in find_exams(["s3://hospital"])] == ["s3://hospital/ward/exam.mp4"]
+    with pytest.raises(InputError, match=r"nowhere: cannot be listed .*bucket"):
+        find_exams(["s3://nowhere"])
+    with pytest.raises(InputError, match="hospital/none: no such file or folder"):
+        find_exams(["s3://hospital/none"])
+
+
 @pytest.fixture
 def sftp(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[str]:
     """An SFTP server on this machine that serves tmp_path; gives its address."""
@@ -166,6 +176,27 @@ def test_the_scratch_folder_stays_within_its_bounds_and_keeps_what_fits(tmp_path
         assert path.stat().st_size == 400
     with pytest.raises(InputError, match="--scratch-size"), staged(items[0], scratch, 399, lambda: None):
         pass
+
+
+def test_workers_read_a_staged_exam_together_and_are_not_taken_for_hung_while_it_is_fetched(tmp_path: Path) -> None:
+    (item,), scratch = items_of(tmp_path / "far", [400]), tmp_path / "scratch"
+    fetches, waits, reads = threading.Event(), threading.Event(), threading.Event()
+
+    def second() -> None:
+        assert fetches.wait(60)
+        with staged(item, scratch, 1000, waits.set):
+            reads.set()
+
+    def fetching() -> None:
+        fetches.set()
+        assert waits.wait(60)
+
+    thread = threading.Thread(target=second)
+    thread.start()
+    with staged(item, scratch, 1000, fetching):
+        assert reads.wait(60)
+    thread.join(60)
+    assert staged_bytes(scratch) == 400
 
 
 def test_an_exam_waits_for_room_rather_than_exceed_it(tmp_path: Path) -> None:

@@ -23,6 +23,7 @@ from dice_ce.archive.sources import find_exams
 from dice_ce.archive.status import query_archive, read_status
 from dice_ce.archive.worker import perform, read_receipt
 from dice_ce.cli import main
+from dice_ce.errors import StoreError
 from dice_ce.method.bundle import load_bundle
 from tests.archive.material import (
     contents,
@@ -130,6 +131,94 @@ def test_an_exam_that_moved_is_recognised_and_a_copy_is_skipped(
     assert known["copy.mp4"].reason == f"has the same content as {share / 'p1' / 'exam1.mp4'}"
     assert run(tmp_path) == 0
     assert versions(archive) == first
+
+
+def summaries(archive: Path) -> dict[str, str]:
+    """Of which content each folder of results is, by the name of the exam's file."""
+    return {
+        name: json.loads((archive / "results" / row.target / "summary.json").read_text())["exam"]["digest"]
+        for name, row in rows(archive).items()
+        if row.state == "done"
+    }
+
+
+def test_results_are_those_of_the_content_whatever_was_at_a_place_before(tmp_path: Path) -> None:
+    share, archive = make_share(tmp_path, exams=1), tmp_path / "archive"
+    exam, other = share / "p0" / "exam0.mp4", make_long(tmp_path / "other.mp4", 90).read_bytes()
+    assert run(tmp_path) == 0
+    first, before = exam.read_bytes(), contents(archive / "results")
+    exam.write_bytes(other)
+    assert run(tmp_path) == 0
+    assert contents(archive / "results") != before
+    _, answer = query_archive(archive, "select distinct content_digest from frames")
+    assert answer == [(rows(archive)["exam0.mp4"].content_digest,)]
+    exam.write_bytes(first)  # there is a receipt of it, but the results of the other one are in its folder
+    assert run(tmp_path) == 0
+    assert contents(archive / "results") == before
+
+
+def test_exams_that_changed_names_keep_a_state_and_results_of_their_own(tmp_path: Path) -> None:
+    share, archive = make_share(tmp_path), tmp_path / "archive"
+    places = [share / f"p{number}" / f"exam{number}.mp4" for number in range(3)]
+    assert run(tmp_path) == 0
+    one, other, _ = [place.read_bytes() for place in places]
+    places[0].write_bytes(other)
+    places[1].write_bytes(one)
+    assert run(tmp_path, "--workers", 2) == 0
+    assert {row.state for row in rows(archive).values()} == {"done"}
+    assert summaries(archive) == {name: row.content_digest for name, row in rows(archive).items()}
+    # One goes on to the next name, and something new comes in its place.
+    places[2].write_bytes(one)
+    places[1].write_bytes(make_long(tmp_path / "new.mp4", 90).read_bytes())
+    assert run(tmp_path, "--workers", 2) == 0
+    assert {row.state for row in rows(archive).values()} == {"done"}
+    assert summaries(archive) == {name: row.content_digest for name, row in rows(archive).items()}
+    assert run(tmp_path, out="fresh") == 0
+    assert contents(archive / "results") == contents(tmp_path / "fresh" / "results")
+
+
+def test_a_copy_counts_once_its_original_has_become_another_exam(tmp_path: Path) -> None:
+    share, archive = make_share(tmp_path, exams=1), tmp_path / "archive"
+    shutil.copy(share / "p0" / "exam0.mp4", share / "copy.mp4")
+    assert run(tmp_path) == 0
+    assert sorted(row.state for row in rows(archive).values()) == ["done", "skipped"]
+    original = next(Path(row.place) for row in rows(archive).values() if row.state == "done")
+    original.write_bytes(make_long(tmp_path / "other.mp4", 90).read_bytes())
+    assert run(tmp_path, "--workers", 2) == 0
+    assert [row.state for row in rows(archive).values()] == ["done", "done"]
+    assert summaries(archive) == {name: row.content_digest for name, row in rows(archive).items()}
+
+
+def test_an_exam_that_moved_under_other_settings_counts_once(tmp_path: Path) -> None:
+    share, archive = make_share(tmp_path, exams=1), tmp_path / "archive"
+    assert run(tmp_path) == 0
+    (archive / "results" / "exam0" / "notes.txt").write_text("of somebody else")
+    (share / "p0" / "exam0.mp4").rename(share / "moved.mp4")
+    assert run(tmp_path, "--tau-min", 0.45) == 0
+    assert {name: row.state for name, row in rows(archive).items()} == {"moved.mp4": "done"}
+    assert {path.parent.name for path in archive.glob("results/*/*")} == {"exam0", "moved"}
+    assert [path.name for path in archive.glob("results/exam0/*")] == ["notes.txt"]
+
+
+def test_exams_that_are_gone_without_results_are_forgotten(tmp_path: Path) -> None:
+    share, archive = make_share(tmp_path, exams=2), tmp_path / "archive"
+    (share / "bad.mp4").write_bytes(b"not a video")
+    assert run(tmp_path) == 1
+    (share / "bad.mp4").unlink()
+    (share / "p0" / "exam0.mp4").unlink()
+    assert run(tmp_path) == 0
+    assert {name: row.state for name, row in rows(archive).items()} == {"exam0.mp4": "done", "exam1.mp4": "done"}
+
+
+def test_an_exam_whose_results_were_removed_is_read_again(tmp_path: Path) -> None:
+    make_share(tmp_path, exams=2)
+    archive = tmp_path / "archive"
+    assert run(tmp_path) == 0
+    before, written = contents(archive / "results"), versions(archive)
+    shutil.rmtree(archive / "results" / "exam0")
+    assert run(tmp_path) == 0
+    assert contents(archive / "results") == before
+    assert versions(archive)["exam1"] == written["exam1"]
 
 
 def test_copies_that_are_found_at_once_count_once(tmp_path: Path) -> None:
@@ -348,6 +437,41 @@ def test_storage_that_goes_away_is_waited_for(tmp_path: Path) -> None:
     (share / "waits.mp4").unlink()
     assert run(tmp_path, out="fresh") == 0
     assert contents(archive / "results") == contents(tmp_path / "fresh" / "results")
+
+
+def test_the_driver_writes_nothing_where_the_archive_was(tmp_path: Path) -> None:
+    (archive := tmp_path / "archive").mkdir()
+    manifest = Manifest(archive)
+    archive.rename(tmp_path / "gone")
+    archive.mkdir()  # as an empty mount point would be
+    with pytest.raises(StoreError, match="cannot be opened"):
+        manifest.reopen()
+    assert contents(archive) == {}
+    archive.rmdir()
+    (tmp_path / "gone").rename(archive)
+    manifest.reopen()
+    manifest.close()
+
+
+def test_a_run_that_begins_while_the_share_is_away_goes_on_with_the_archive_when_it_comes_back(tmp_path: Path) -> None:
+    share, archive = make_share(tmp_path, exams=2), tmp_path / "archive"
+    assert run(tmp_path) == 0
+    known = versions(archive)
+    archive.rename(tmp_path / "gone")
+    os.mkfifo(share / "waits.mp4")
+    driver = start(tmp_path, "--workers", 2)
+    with opened_by_a_reader(share / "waits.mp4", driver):
+        wait_until(lambda: receipts(archive) > 0, "the first exam", driver)
+        archive.rename(tmp_path / "under")
+        (tmp_path / "gone").rename(archive)
+        (tmp_path / "bad").write_bytes(b"not a video")
+        (tmp_path / "bad").replace(share / "waits.mp4")
+    told, said = driver.communicate(timeout=300)
+    assert driver.returncode == 1, said
+    assert "the archive has come back; beginning again with it" in said
+    assert "3 exams found, 2 known, 0 done, 0 skipped, 1 failed" in told
+    assert versions(archive) == known
+    assert rows(archive)["waits.mp4"].state == "failed"
 
 
 def test_what_is_written_in_the_moment_when_storage_goes_away_is_written_again(tmp_path: Path) -> None:

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import contextlib
+import importlib.util
 import os
 import secrets
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 from dice_ce.archive.engine import describe_death
@@ -26,7 +28,12 @@ class RayEngine:
         # Before the import: nothing is reported to anybody, and an exam that fills the memory is not tried for ever.
         os.environ |= {"RAY_USAGE_STATS_ENABLED": "0", "RAY_task_oom_retries": str(retries)}
         self._ray: Any = require("ray", extra="ray", purpose="running on a cluster")
-        self._retries = retries
+        self._retries, self._where = retries, f"--ray-address {address}" if address else "--engine ray"
+        if (address or "").startswith("ray://") and importlib.util.find_spec("grpc") is None:
+            raise InputError(
+                f"{self._where}: Ray's client is not installed; install it with: pip install 'ray[client]' (here and "
+                "on the head), or run this on a machine of the cluster with --ray-address auto"
+            )
         options: dict[str, Any] = {"log_to_driver": False, "configure_logging": False}
         if address is None:
             os.environ.setdefault("RAY_AUTH_TOKEN", secrets.token_hex(32))  # Ray would write one into the user's home
@@ -36,8 +43,8 @@ class RayEngine:
         except Exception as error:  # Ray also raises plain exceptions
             reason = one_line(str(error).partition("\n")[0])
             if address is None:
-                raise InputError(f"--engine ray: Ray does not start ({reason}); use --engine local") from error
-            raise InputError(f"--ray-address {address}: no cluster there ({reason}); see 'ray status'") from error
+                raise InputError(f"{self._where}: Ray does not start ({reason}); use --engine local") from error
+            raise InputError(f"{self._where}: no cluster there ({reason}); see 'ray status'") from error
         from dice_ce.archive.worker import perform
 
         # By name, not by value: every node has the package installed.
@@ -48,31 +55,61 @@ class RayEngine:
     @property
     def capacity(self) -> int:
         """Some tasks per core of the cluster as it is now; nodes may come and go."""
-        cores = int(self._ray.cluster_resources().get("CPU", 1))
+        with self._connected():
+            cores = int(self._ray.cluster_resources().get("CPU", 1))
         return max(1, AHEAD * cores // self._threads)
 
     def submit(self, task: Task) -> None:
         """Hand a task to Ray."""
-        self._tasks[self._perform.remote(task)] = task
+        with self._connected():
+            self._tasks[self._perform.remote(task)] = task
 
     def wait(self, seconds: float) -> Sequence[tuple[Task, Result]]:
         """Collect what has ended; an exception is the death of workers, as often as Ray has tried."""
         if not self._tasks:
             return []
-        ready, _ = self._ray.wait(list(self._tasks), num_returns=1, timeout=seconds)
-        ended: list[tuple[Task, Result]] = []
-        for reference in ready:
-            task = self._tasks.pop(reference)
-            try:
-                ended.append((task, self._ray.get(reference)))
-            except self._ray.exceptions.RayError as error:
-                how = type(error).__name__
-                ended.append((task, Died(describe_death(task.item, how, self._retries + 1))))
-        return ended
+        with self._connected():
+            ready, _ = self._ray.wait(list(self._tasks), num_returns=1, timeout=seconds)
+            ended = [(self._tasks.pop(reference), reference) for reference in ready]
+            return [(task, self._result(task, reference)) for task, reference in ended]
+
+    def _result(self, task: Task, reference: Any) -> Result:
+        errors = self._ray.exceptions
+        try:
+            result: Result = self._ray.get(reference)
+            return result
+        except (
+            errors.WorkerCrashedError,
+            errors.OutOfMemoryError,
+            errors.NodeDiedError,
+            errors.ObjectLostError,
+        ) as error:
+            how = type(error).__name__
+            return Died(describe_death(task.item, how, self._retries + 1))
+        except errors.RayTaskError as error:  # the task itself raises nothing
+            reason = one_line(str(error.cause).strip().rpartition("\n")[2])
+            raise InputError(
+                f"{self._where}: a machine cannot do the work ({reason}); install the same dice-ce on every machine"
+            ) from error
+
+    @contextlib.contextmanager
+    def _connected(self) -> Iterator[None]:
+        """End the run when the cluster is gone; no exam is to blame for that."""
+        try:
+            yield
+        except InputError:
+            raise
+        except Exception as error:  # Ray also raises plain exceptions
+            reason = one_line(f"{type(error).__name__}: {str(error).partition(chr(10))[0]}")
+            raise InputError(
+                f"{self._where}: the cluster is gone ({reason}); start it, and the same command goes on"
+            ) from error
 
     def close(self) -> None:
-        """Cancel what runs, and leave the cluster."""
-        for reference in self._tasks:
-            self._ray.cancel(reference, force=True)
+        """Cancel what runs, and leave the cluster, if that is still there."""
+        with contextlib.suppress(Exception):  # Ray also raises plain exceptions
+            for reference in self._tasks:
+                self._ray.cancel(reference, force=True)
         self._tasks.clear()
-        self._ray.shutdown()
+        with contextlib.suppress(Exception):
+            self._ray.shutdown()

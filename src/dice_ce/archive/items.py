@@ -158,6 +158,8 @@ class Task:
     segments: tuple[tuple[int, int], ...] = ()
     opened: Exam | None = None
     """The exam as another worker has opened it, so that its packets need not be read again."""
+    is_apart: bool = False
+    """Earlier results count only in its own folder; those of others are about to be replaced."""
 
 
 @dataclass(frozen=True)

@@ -83,6 +83,10 @@ class RunFacts:
     """Exams that this run had to do."""
 
 
+class ReplacedError(StoreError):
+    """Another archive lies where the run's own was: that of a share that has just come back."""
+
+
 def create_archive(folder: Path) -> str:
     """Make the folder an archive, unless it is one; return its id."""
     if not (folder / MARK).is_file():
@@ -109,7 +113,13 @@ def archive_id(folder: Path) -> str:
 @contextlib.contextmanager
 def driver_lock(folder: Path) -> Iterator[None]:
     """Let one run at a time work on an archive; the system lets go of the lock if it dies."""
-    with (folder / LOCK).open("w") as file:
+    try:
+        file = (folder / LOCK).open("w")
+    except OSError as error:
+        raise StoreError(
+            f"{folder / LOCK}: cannot be written ({error.strerror}); check the disk and the permissions"
+        ) from error
+    with file:
         if os.name == "posix":
             import fcntl
 
@@ -151,15 +161,15 @@ class Manifest:
         self._path, self._read_only = folder / MANIFEST, read_only
         self._connection = self._connect()
 
-    def _connect(self) -> sqlite3.Connection:
+    def _connect(self, mode: str = "rwc") -> sqlite3.Connection:
         if self._read_only and not self._path.is_file():
             raise InputError(f"{self._path}: is not there; nothing has been run on this archive yet")
         try:
-            if self._read_only:
-                return sqlite3.connect(f"{self._path.absolute().as_uri()}?mode=ro", uri=True, timeout=60)
-            # A rollback journal, not WAL: the archive may lie on a share, where WAL does not work.
-            connection = sqlite3.connect(self._path, timeout=60)
-            connection.executescript(SCHEMA)
+            address = f"{self._path.absolute().as_uri()}?mode={'ro' if self._read_only else mode}"
+            connection = sqlite3.connect(address, uri=True, timeout=60)
+            if not self._read_only:
+                # A rollback journal, not WAL: the archive may lie on a share, where WAL does not work.
+                connection.executescript(SCHEMA)
             return connection
         except sqlite3.DatabaseError as error:
             raise StoreError(f"{self._path}: cannot be opened ({error}); check the disk and the permissions") from error
@@ -169,10 +179,10 @@ class Manifest:
         self._connection.close()
 
     def reopen(self) -> None:
-        """Start over with a fresh handle, after the storage was away."""
+        """Start over with a fresh handle, after the storage was away; nothing is created in its place."""
         with contextlib.suppress(sqlite3.Error):
             self._connection.close()
-        self._connection = self._connect()
+        self._connection = self._connect("rw")
 
     def write(
         self,

@@ -1,7 +1,7 @@
 """Exams that are not on this machine: listed through fsspec, and staged in a scratch folder of bounded size.
 
     SCRATCH/<key>/<name>    a staged exam with its clock file; kept for the next task on it until the room is needed
-    SCRATCH/<key>.lock      held while it is fetched or read, so that nobody makes room with it
+    SCRATCH/<key>.lock      held alone while it is fetched, together while it is read: nobody makes room with it
 
 A video is fetched whole, because indexing its packets and hashing it read all of it anyway.
 """
@@ -102,7 +102,8 @@ class RemoteTree:
             return {path: self._filesystem.info(path) for path in paths}
         if any(sign in self._path for sign in "*?["):
             return dict(self._filesystem.glob(self._path, detail=True))
-        return dict(self._filesystem.find(self._path, detail=True))
+        # By default, folders that cannot be listed would be left out without a word.
+        return dict(self._filesystem.find(self._path, detail=True, on_error="raise"))
 
     def _item(
         self,
@@ -175,17 +176,24 @@ def staged(item: Item, scratch: Path, limit: int, progress: Callable[[], None]) 
     scratch.mkdir(parents=True, exist_ok=True, mode=0o700)
     folder = scratch / key
     with (scratch / f"{key}.lock").open("w") as lock:
-        _lock(lock)
-        if not folder.is_dir():
-            draft = _make_room(scratch, limit, item.size, progress)
-            try:
-                _fetch(item, draft, progress)
-                draft.rename(folder)
-            except BaseException:
-                shutil.rmtree(draft, ignore_errors=True)
-                raise
+        while not (_lock(lock, shared=True, wait=False) and folder.is_dir()):
+            if _lock(lock, wait=False) and not folder.is_dir():
+                _stage(item, scratch, limit, folder, progress)
+            else:  # somebody else is fetching it
+                progress()
+                time.sleep(WAIT)
         os.utime(folder)
         yield folder / _file_name(item)
+
+
+def _stage(item: Item, scratch: Path, limit: int, folder: Path, progress: Callable[[], None]) -> None:
+    draft = _make_room(scratch, limit, item.size, progress)
+    try:
+        _fetch(item, draft, progress)
+        draft.rename(folder)
+    except BaseException:
+        shutil.rmtree(draft, ignore_errors=True)
+        raise
 
 
 def _file_name(item: Item) -> str:
@@ -269,14 +277,14 @@ def _copy(filesystem: Any, path: str, target: Path, progress: Callable[[], None]
             progress()
 
 
-def _lock(file: io.TextIOWrapper, *, wait: bool = True) -> bool:
-    """Lock a file until it is closed; False if somebody else has it and we do not wait."""
+def _lock(file: io.TextIOWrapper, *, shared: bool = False, wait: bool = True) -> bool:
+    """Lock a file until it is closed, alone or with others; False if somebody else has it and we do not wait."""
     if os.name != "posix":
         return True
     import fcntl
 
     try:
-        fcntl.flock(file, fcntl.LOCK_EX if wait else fcntl.LOCK_EX | fcntl.LOCK_NB)
+        fcntl.flock(file, (fcntl.LOCK_SH if shared else fcntl.LOCK_EX) | (0 if wait else fcntl.LOCK_NB))
         return True
     except BlockingIOError:
         return False

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import functools
 import heapq
 import itertools
 import shutil
@@ -15,11 +16,12 @@ from typing import TypeVar
 
 from dice_ce.archive.engine import Engine
 from dice_ce.archive.items import Died, Item, Limits, Outcome, Partly, Places, Recipe, Result, Split, Task, Trouble
-from dice_ce.archive.manifest import Manifest, Row
+from dice_ce.archive.manifest import Manifest, ReplacedError, Row
 from dice_ce.archive.tables import FRAMES, TableClock, write_tables
-from dice_ce.archive.worker import check_archive, chunk_segments
+from dice_ce.archive.worker import check_archive, chunk_segments, is_there
 from dice_ce.errors import StoreError, error_line
 from dice_ce.files import PARTIAL_PREFIX
+from dice_ce.outputs import remove_outputs
 from dice_ce.types import Progress
 
 T = TypeVar("T")
@@ -81,6 +83,12 @@ class Run:
         self._found: set[str] = set()
         self._by_content: dict[str, Row] = {}
         """Exams that are done."""
+        self._owners: dict[str, str] = {}
+        """Whose results this run writes into which folder."""
+        self._contents: dict[str, str] = {}
+        """What the exams that have come back hold; empty if that is not known."""
+        self._held: dict[str, list[tuple[Task, Outcome]]] = {}
+        """Outcomes that depend on what another exam holds."""
         self._parents: set[Path] = set()
         self._flying = 0
         self._ended: Counter[str] = Counter()
@@ -99,16 +107,14 @@ class Run:
             self._queue.extend(wanted)
             while self._queue or self._later or self._flying:
                 self._fill()
-                ended = [
-                    outcome
-                    for task, result in self._engine.wait(min(1.0, self._pause()))
-                    if (outcome := self._take(task, result)) is not None
-                ]
+                results = self._engine.wait(min(1.0, self._pause()))
+                ended = [outcome for task, result in results for outcome in self._take(task, result)]
                 if ended:
                     self._record(ended)
                     self._progress(known + self._ended.total(), len(items))
                 if self._tables.is_due():
                     self._patiently(self._write_tables)
+            self._remove_stale_scores()
         except BaseException:
             self._patience = 0.0  # nobody who interrupts a run wants to wait for storage that is away
             with contextlib.suppress(StoreError):
@@ -129,7 +135,21 @@ class Run:
     def _plan(self, items: Sequence[Item]) -> list[Task]:
         """Compare what was found with what is done; long exams first, so that none is left alone at the end."""
         known = {row.place: row for row in self._manifest.rows()}
-        new = [item for item in items if not self._is_done(item, known.get(item.place))]
+        self._found = {item.place for item in items}
+        there = functools.cache(_names_in)  # listed once: asking for each of a hundred thousand takes minutes
+        again = {item.place for item in items if not self._is_done(item, known.get(item.place), there)}
+        done = {row.content_digest: row for row in known.values() if row.state == "done" and row.place not in again}
+        again |= {
+            place
+            for place in self._found - again
+            if known[place].state == "skipped" and known[place].content_digest not in done  # what it was a copy of
+        }
+        new = [item for item in items if item.place in again]
+        gone = [
+            row.place
+            for row in known.values()
+            if row.state in ("waiting", "failed") and row.place not in self._found and not is_there(row.place)
+        ]
         targets = choose_targets(new, known)
         self._rows = {
             item.place: Row(
@@ -138,21 +158,24 @@ class Run:
             )
             for item in new
         }  # fmt: skip
-        self._manifest.write(list(self._rows.values()))
-        self._found = {item.place for item in items}
-        self._by_content = {row.content_digest: row for row in known.values() if row.state == "done"}
-        results = self._places.archive / "results"
-        self._parents = {(results / row.target).parent for row in (*known.values(), *self._rows.values())}
+        self._manifest.write(list(self._rows.values()), gone=gone)
+        self._by_content = done
+        self._owners = {target: place for place, target in targets.items()}
+        self._parents = {self._results(row.target).parent for row in (*known.values(), *self._rows.values())}
         new.sort(key=lambda item: -item.size)
         return [Task(item, self._recipe, self._places, self._limits, targets[item.place]) for item in new]
 
-    def _is_done(self, item: Item, row: Row | None) -> bool:
+    def _is_done(self, item: Item, row: Row | None, there: Callable[[Path], frozenset[str]]) -> bool:
         return (
             row is not None
             and row.state in ("done", "skipped")
             and (row.stamp, row.bundle_digest) == (item.stamp, self._recipe.bundle_digest)
             and row.settings_digest == self._recipe.digest(item)
+            and (row.state == "skipped" or self._results(row.target).name in there(self._results(row.target).parent))
         )
+
+    def _results(self, target: str) -> Path:
+        return self._places.archive / "results" / target
 
     # --- working ---------------------------------------------------------------------------------------------------
 
@@ -169,8 +192,8 @@ class Run:
     def _pause(self) -> float:
         return max(0.05, self._later[0][0] - time.monotonic()) if self._later else 1.0
 
-    def _take(self, task: Task, result: Result) -> tuple[Item, Outcome] | None:
-        """Do what follows from a result; return how the exam ended, if it has."""
+    def _take(self, task: Task, result: Result) -> Sequence[tuple[Item, Outcome]]:
+        """Do what follows from a result; return how exams ended, if they have."""
         self._flying -= 1
         item = task.item
         if isinstance(result, Trouble):
@@ -178,17 +201,36 @@ class Run:
         self._troubled.pop((item.place, task.kind, task.segments), None)
         if isinstance(result, Split):
             self._deal(task, result)
-            return None
+            return ()
         if isinstance(result, Partly):
             if (long := self._long.get(item.place)) is not None:  # None if it has failed meanwhile
                 long.left -= 1
                 long.seconds += result.seconds
                 if long.left == 0:
                     self._queue.appendleft(replace(task, kind="finish", segments=(), opened=long.split.exam))
-            return None
+            return ()
         if isinstance(result, Died):
-            return item, Outcome("failed", result.reason, exam_id=item.name, place=item.place)
-        return item, result
+            return self._settle(task, Outcome("failed", result.reason, exam_id=item.name, place=item.place))
+        return self._settle(task, result)
+
+    def _settle(self, task: Task, outcome: Outcome) -> Sequence[tuple[Item, Outcome]]:
+        """Let earlier results count, unless they lie where another exam of this run puts its own.
+
+        That other exam is waited for. If it holds the same, one of the two is a copy; if not, as where two exams have
+        changed names, the results are made again where they belong.
+        """
+        place = task.item.place
+        self._contents[place] = outcome.content_digest
+        settled = []
+        for one, result in [(task, outcome), *self._held.pop(place, [])]:
+            owner = self._owners.get(result.target, one.item.place)
+            if owner == one.item.place or self._contents.get(owner) == result.content_digest:
+                settled.append((one.item, result))
+            elif owner in self._contents:
+                self._queue.appendleft(replace(one, is_apart=True))
+            else:
+                self._held.setdefault(owner, []).append((one, result))
+        return settled
 
     def _deal(self, task: Task, split: Split) -> None:
         """Turn a long exam into tasks of a few segments each, ahead of exams that nobody has begun."""
@@ -197,23 +239,23 @@ class Run:
         parts = [replace(task, kind="segments", segments=chunk, opened=split.exam) for chunk in chunks]
         self._queue.extendleft(reversed(parts or [replace(task, kind="finish", opened=split.exam)]))
 
-    def _try_later(self, task: Task, trouble: Trouble) -> tuple[Item, Outcome] | None:
+    def _try_later(self, task: Task, trouble: Trouble) -> Sequence[tuple[Item, Outcome]]:
         key = (task.item.place, task.kind, task.segments)
         since, pause = self._troubled.get(key, (time.monotonic(), FIRST_PAUSE))
         if time.monotonic() - since >= self._patience:
             del self._troubled[key]
-            return task.item, Outcome("failed", trouble.reason, exam_id=task.item.name, place=task.item.place)
+            return self._settle(task, Outcome("failed", trouble.reason, exam_id=task.item.name, place=task.item.place))
         if not self._troubled:
             self._note(f"{trouble.reason} (trying again for {self._patience:.0f} s)")
         self._troubled[key] = since, min(2 * pause, LONGEST_PAUSE)
         heapq.heappush(self._later, (time.monotonic() + pause, next(self._numbers), task))
-        return None
+        return ()
 
     # --- writing down ----------------------------------------------------------------------------------------------
 
     def _record(self, ended: Sequence[tuple[Item, Outcome]]) -> None:
         """Write down how exams ended, in one transaction."""
-        rows, findings, gone = [], {}, []
+        rows, findings, gone, replaced = [], {}, [], []
         for item, outcome in ended:
             planned = self._rows.pop(item.place, None)
             if planned is None:  # it has failed before, by another of its segments
@@ -223,8 +265,12 @@ class Run:
             if row.state == "done":
                 findings[row.content_digest] = outcome.findings
                 self._by_content[row.content_digest] = row
-            gone += [moved_from] if moved_from else []
+            if moved_from is not None:
+                gone.append(moved_from.place)
+                replaced += [moved_from.target] if moved_from.target != row.target else []
         self._patiently(lambda: self._manifest.write(rows, findings, gone))
+        for target in replaced:
+            remove_outputs(self._results(target))
         self._ended.update(row.state for row in rows)
         self._failed += [row for row in rows if row.state == "failed"]
 
@@ -245,14 +291,22 @@ class Run:
             finished=self._clock(),
         )
 
-    def _reconcile(self, row: Row, outcome: Outcome) -> tuple[Row, str | None]:
+    def _reconcile(self, row: Row, outcome: Outcome) -> tuple[Row, Row | None]:
         """Recognise an exam by its content: one that has moved takes over its row, a second copy is skipped."""
         other = self._by_content.get(row.content_digest) if row.state == "done" else None
-        if other is None or other.place == row.place or other.settings_digest != row.settings_digest:
+        if other is None or other.place == row.place:
             return row, None
-        if other.place in self._found:
+        is_same = other.settings_digest == row.settings_digest
+        if other.place in self._found or (is_same and is_there(other.place)):
             return replace(row, state="skipped", reason=f"has the same content as {other.place}", findings=0), None
-        return replace(row, exam_id=outcome.exam_id), other.place
+        return replace(row, exam_id=outcome.exam_id), other
+
+    def _remove_stale_scores(self) -> None:
+        """Remove the scores of exams that have been replaced by others."""
+        current = {digest[:32] for digest in self._by_content}
+        for path in (self._places.archive / FRAMES).glob("*.parquet"):
+            if path.stem not in current:
+                path.unlink(missing_ok=True)
 
     def _remove_drafts(self) -> None:
         """Remove what killed workers have left half-written; this run alone works on the archive."""
@@ -270,22 +324,37 @@ class Run:
 
     def _patiently(self, act: Callable[[], T]) -> T:
         """Try again while the storage is full or gone, for as long as a run is told to be patient."""
-        since, pause = time.monotonic(), FIRST_PAUSE
-        while True:
-            try:
-                check_archive(self._places)
-                return act()
-            except StoreError as error:
-                if time.monotonic() - since >= self._patience:
-                    raise
-                if pause == FIRST_PAUSE:
-                    self._note(f"{error_line(error)} (trying again for {self._patience:.0f} s)")
-                time.sleep(pause)
-                pause = min(2 * pause, LONGEST_PAUSE)
-                try:
-                    self._manifest.reopen()
-                except StoreError:
-                    continue
+        tries = itertools.count()
+
+        def once() -> T:
+            check_archive(self._places)
+            if next(tries):
+                self._manifest.reopen()
+            return act()
+
+        return patiently(once, self._patience, self._note)
+
+
+def patiently(act: Callable[[], T], patience: float, note: Callable[[str], None]) -> T:
+    """Try again while storage is full or gone; another archive in the place of ours does not go away by waiting."""
+    since, pause = time.monotonic(), FIRST_PAUSE
+    while True:
+        try:
+            return act()
+        except StoreError as error:
+            if isinstance(error, ReplacedError) or time.monotonic() - since >= patience:
+                raise
+            if pause == FIRST_PAUSE:
+                note(f"{error_line(error)} (trying again for {patience:.0f} s)")
+            time.sleep(pause)
+            pause = min(2 * pause, LONGEST_PAUSE)
+
+
+def _names_in(folder: Path) -> frozenset[str]:
+    try:
+        return frozenset(path.name for path in folder.iterdir())
+    except OSError:
+        return frozenset()
 
 
 class _Targets:

@@ -11,7 +11,7 @@ from typing import Any
 
 from dice_ce.archive.manifest import Manifest, Row, RunFacts, archive_id
 from dice_ce.archive.tables import EXAMS, FINDINGS, FRAMES
-from dice_ce.errors import InputError, UsageError, require
+from dice_ce.errors import InputError, StoreError, UsageError, require
 
 MOST_FAILURES = 20
 
@@ -92,7 +92,7 @@ def _is_held(folder: Path) -> bool:
             return False
     except UsageError:
         return True
-    except OSError:  # a share that only lets us read
+    except StoreError:  # a share that only lets us read
         return True
 
 

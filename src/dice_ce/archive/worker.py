@@ -21,7 +21,7 @@ from pathlib import Path
 import msgspec
 
 from dice_ce.archive.items import FindingRow, Outcome, Partly, Places, Result, Split, Task, Trouble
-from dice_ce.archive.manifest import archive_id
+from dice_ce.archive.manifest import ReplacedError, archive_id
 from dice_ce.archive.remote import staged
 from dice_ce.archive.tables import frames_path, write_frames
 from dice_ce.errors import DiceError, ExamError, InputError, StoreError, error_line, one_line
@@ -34,6 +34,7 @@ from dice_ce.method.pipeline import summarize
 from dice_ce.method.selector import screen
 from dice_ce.method.summary import Summary
 from dice_ce.outputs import write_outputs
+from dice_ce.outputs.places import stored_digest
 
 CHUNK_FRAMES = 1024
 """Frames of a task that works on segments: a few seconds of one core, and what the death of a worker costs."""
@@ -55,7 +56,7 @@ def perform(task: Task, progress: Callable[[], None] = lambda: None) -> Result:
         except StoreError as error:
             return Trouble(error_line(error))
         except DiceError as error:
-            if isinstance(error, ExamError) and not task.item.is_remote and not Path(task.item.place).exists():
+            if isinstance(error, ExamError) and not is_there(task.item.place):
                 return Trouble(error_line(error))  # it was there when the run began: the share may come back
             return _failed(task, error_line(error), began)
         except MemoryError:
@@ -69,6 +70,11 @@ def perform(task: Task, progress: Callable[[], None] = lambda: None) -> Result:
             return _failed(task, f"{text}; please report this", began)
 
 
+def is_there(place: str) -> bool:
+    """Whether an exam is where it was, as far as that can be told at once; a share that answers with errors is away."""
+    return "://" in place or os.path.exists(place)  # noqa: PTH110  no error whatever the share does
+
+
 def check_archive(places: Places) -> None:
     """Refuse to write where the archive is not: under a share that is away lies an empty folder."""
     try:
@@ -76,7 +82,7 @@ def check_archive(places: Places) -> None:
     except InputError as error:
         raise StoreError(f"{places.archive}: the archive is not there; is its disk or share mounted?") from error
     if found != places.archive_id:
-        raise StoreError(f"{places.archive}: another archive has taken its place; start the run again")
+        raise ReplacedError(f"{places.archive}: another archive has taken its place; start the run again")
 
 
 @contextlib.contextmanager
@@ -133,9 +139,9 @@ def _perform(task: Task, step: Callable[[], None], began: float) -> Result:
         receipt = receipt_path(task, exam, path)
         if receipt.is_file():
             earlier = read_receipt(receipt)
-            if (task.places.archive / "results" / earlier.target / "summary.json").is_file():
+            if _is_whole(task.places, exam, earlier) and not (task.is_apart and earlier.target != task.target):
                 return dataclasses.replace(earlier, is_new=False)
-            receipt.unlink(missing_ok=True)  # somebody has removed the results
+            receipt.unlink(missing_ok=True)  # its results were removed, or replaced by those of another exam
         if task.kind == "exam" and len(exam) >= task.limits.split_frames:
             segments = plan_segments(len(exam), exam.source.keyframes)
             store = FeatureStore.of(exam, bundle.encoder, task.recipe.gate, segment_length=SEGMENT_LENGTH)
@@ -203,9 +209,14 @@ def _finish(task: Task, exam: Exam, bundle: Bundle, receipt: Path, step: Callabl
 def _check_written(places: Places, exam: Exam, outcome: Outcome, receipt: Path) -> None:
     """Notice what was written while the share was away for a moment, and lies in the folder under it."""
     check_archive(places)
-    summary = places.archive / "results" / outcome.target / "summary.json"
-    if not all(path.is_file() for path in (receipt, summary, frames_path(places.archive, exam))):
+    if not (receipt.is_file() and _is_whole(places, exam, outcome)):
         raise StoreError(f"{places.archive}: was away while {outcome.exam_id} was written; is its share mounted?")
+
+
+def _is_whole(places: Places, exam: Exam, outcome: Outcome) -> bool:
+    """Whether the results of an exam are there, and are its own."""
+    folder = places.archive / "results" / outcome.target
+    return stored_digest(folder) == exam.digest and frames_path(places.archive, exam).is_file()
 
 
 def _outcome(task: Task, exam: Exam, features: Features, summary: Summary, seconds: float) -> Outcome:

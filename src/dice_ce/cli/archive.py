@@ -6,7 +6,7 @@ import argparse
 import contextlib
 import signal
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -29,7 +29,8 @@ from dice_ce.cli.shared import (
 from dice_ce.errors import UsageError
 
 if TYPE_CHECKING:
-    from dice_ce.archive.items import Limits, Recipe
+    from dice_ce.archive.items import Item, Limits, Recipe
+    from dice_ce.archive.manifest import Manifest
     from dice_ce.archive.run import Ended
 
 TABLES = Extra(("pyarrow", "fsspec"), "archive", "working on archives")
@@ -113,30 +114,46 @@ def _add_run(parts: Any, with_settings: bool) -> None:
 
 def run_run(options: argparse.Namespace) -> int:
     """Summarise an archive; an exam that fails does not stop the others, and gives exit code 1."""
-    from dice_ce.archive.manifest import Manifest, create_archive, driver_lock
-    from dice_ce.archive.run import Run, places_of
+    from dice_ce.archive.manifest import ReplacedError
     from dice_ce.archive.sources import find_exams
-    from dice_ce.progress import ProgressBar
 
     if options.ray_address and options.engine != "ray":
         raise UsageError("--ray-address: give --engine ray, too")
     recipe = _recipe(options)
     items = find_exams(options.sources, besides=options.out)
     print(f"dice-ce: {len(items):,} exams found", file=sys.stderr)
-    identity = create_archive(options.out)
-    scratch_bytes = int(options.scratch_size * GIGABYTE) if options.scratch_size else None
-    places = places_of(options.out, identity, options.cache, options.scratch, scratch_bytes)
-    with driver_lock(options.out):
-        manifest = Manifest(options.out)
+    while True:
         try:
-            limits = _limits(options)
-            engine = _engine(options, limits)
-            with _stopped_by_sigterm(), ProgressBar(options.out.name, unit="exams") as bar:
-                run = Run(manifest, engine, recipe, places, limits, patience=options.patience, progress=bar, note=_note)
-                ended = run.go(items)
-        finally:
-            manifest.close()
-    return _say(options, ended)
+            return _say(options, _run_once(options, recipe, items))
+        except ReplacedError:  # begun in the empty folder under a share that was away
+            _note(f"{options.out}: the archive has come back; beginning again with it")
+
+
+def _run_once(options: argparse.Namespace, recipe: Recipe, items: Sequence[Item]) -> Ended:
+    from dice_ce.archive.run import Run, patiently, places_of
+    from dice_ce.progress import ProgressBar
+
+    scratch_bytes = int(options.scratch_size * GIGABYTE) if options.scratch_size else None
+    with contextlib.ExitStack() as stack:
+        identity, manifest = patiently(lambda: _opened(options.out, stack), options.patience, _note)
+        places = places_of(options.out, identity, options.cache, options.scratch, scratch_bytes)
+        limits = _limits(options)
+        engine = _engine(options, limits)
+        with _stopped_by_sigterm(), ProgressBar(options.out.name, unit="exams") as bar:
+            run = Run(manifest, engine, recipe, places, limits, patience=options.patience, progress=bar, note=_note)
+            return run.go(items)
+
+
+def _opened(folder: Path, stack: contextlib.ExitStack) -> tuple[str, Manifest]:
+    """Make or open the archive; the stack gives it back."""
+    from dice_ce.archive.manifest import Manifest, create_archive, driver_lock
+
+    with contextlib.ExitStack() as opening:
+        identity = create_archive(folder)
+        opening.enter_context(driver_lock(folder))
+        manifest = opening.enter_context(contextlib.closing(Manifest(folder)))
+        stack.enter_context(opening.pop_all())
+        return identity, manifest
 
 
 @contextlib.contextmanager

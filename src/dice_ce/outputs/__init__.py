@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import contextlib
 import importlib.util
+import shutil
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -108,6 +110,18 @@ def write_outputs(
         if also:
             export_kinds(read_results(draft, identity), draft, also)
     return folder
+
+
+def remove_outputs(folder: Path) -> None:
+    """Remove what `write_outputs` has written into the folder of an exam; files of other people are kept."""
+    for output in OUTPUTS.values():
+        path = folder / output.name
+        if path.is_dir():
+            shutil.rmtree(path, ignore_errors=True)
+        else:
+            path.unlink(missing_ok=True)
+    with contextlib.suppress(OSError):  # it holds something else, or is not there
+        folder.rmdir()
 
 
 def write_unfinished(summary: Summary, exam: Exam, out: Path, *, force: bool = False) -> None:

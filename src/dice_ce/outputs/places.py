@@ -37,7 +37,7 @@ def check_place(folder: Path, exam: Path, digest: Callable[[], str], force: bool
         raise UsageError(f"{folder}: is there already and is not a folder; give another --out")
     if force or not any(real.iterdir()):
         return
-    stored = _stored_digest(real)
+    stored = stored_digest(real)
     if stored is None:
         raise UsageError(f"{folder}: is there already and holds no summary; give another --out, or insist with --force")
     try:
@@ -57,7 +57,7 @@ def holds_finished(folder: Path) -> bool:
     return stored is not None and stored.get("read", 1) == 1
 
 
-def _stored_digest(folder: Path) -> str | None:
+def stored_digest(folder: Path) -> str | None:
     """Read of which exam a folder holds the summary; None if it holds none that can be read."""
     stored = _stored_exam(folder)
     return None if stored is None else str(stored["digest"])
