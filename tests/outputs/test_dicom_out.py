@@ -116,6 +116,25 @@ def test_another_object_of_the_study_gives_patient_and_study_only(summarised: Su
     assert INSTANCE not in str(made["report.dcm"])
 
 
+def test_a_document_or_a_radiograph_of_the_study_gives_patient_and_study_too(
+    summarised: Summarised, tmp_path: Path
+) -> None:
+    import numpy as np
+
+    from dice_ce.exam.dicom.identity import read_identity
+
+    document = tmp_path / "document.dcm"
+    document.write_bytes(dicom_files(summarised.results(with_identity=True))["report.dcm"])
+    radiograph = dataset("1.2.840.10008.5.1.4.1.1.1", "1.2.840.10008.1.2.1", Rows=8, Columns=8, SamplesPerPixel=1)
+    radiograph.PhotometricInterpretation, radiograph.PixelRepresentation = "MONOCHROME2", 0
+    radiograph.BitsAllocated, radiograph.BitsStored, radiograph.HighBit = 16, 12, 11
+    radiograph.PixelData = np.zeros((8, 8), np.uint16).tobytes()
+    for path in (document, save(radiograph, tmp_path / "radiograph.dcm")):
+        identity = read_identity(path)
+        assert (identity.patient_id, identity.study_uid) == (PATIENT["PatientID"], PATIENT["StudyInstanceUID"])
+        assert identity.instances == ()
+
+
 def test_all_objects_are_of_one_study_and_say_for_research(summarised: Summarised) -> None:
     made = objects(summarised.results()).values()
     assert len({one.StudyInstanceUID for one in made}) == 1
