@@ -16,8 +16,8 @@ from pydicom.uid import EncapsulatedPDFStorage, ExplicitVRLittleEndian
 
 from dice_ce.errors import DiceError, ExamError, InputError
 from dice_ce.exam.dicom.identity import read_identity
-from dice_ce.exam.folders import exams_of_folder
 from dice_ce.exam.dicom.objects import PIXEL_MODULE
+from dice_ce.exam.folders import exams_of_folder
 from dice_ce.exam.open import open_exam
 from tests.dicom_material import (
     INSTANCE,
@@ -204,7 +204,7 @@ def test_more_frames_than_are_declared_are_not_left_out_silently(tmp_path: Path)
     one = dcmread(path)
     del one.NumberOfFrames
     save(one, path)
-    with pytest.raises(ExamError, match="holds 8 frames and declares 1; export it again"):
+    with pytest.raises(ExamError, match="holds 8 frames and lacks NumberOfFrames; export it again"):
         open_exam(path)
 
 

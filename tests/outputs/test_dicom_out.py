@@ -257,6 +257,27 @@ def test_all_codes_are_published() -> None:
         assert f"| `{one.value}` | {one.scheme} | {one.meaning} | {one.source} |" in text
 
 
+def codes_in(one: pydicom.Dataset) -> set[tuple[str, str, str]]:
+    found = {
+        (str(item.CodeValue), str(item.CodingSchemeDesignator), str(item.CodeMeaning))
+        for element in one
+        if element.VR == "SQ"
+        for item in element.value
+        if "CodeValue" in item
+    }
+    inner = (codes_in(item) for element in one if element.VR == "SQ" for item in element.value)
+    return found.union(*inner)
+
+
+@pytest.mark.parametrize("with_identity", [False, True])
+def test_every_code_that_is_written_stands_in_the_published_tables(summarised: Summarised, with_identity: bool) -> None:
+    text = DOCS.read_text()
+    made = objects(summarised.results(with_identity=with_identity))
+    written = set().union(*(codes_in(one) for one in made.values()))
+    assert len(written) > 30
+    assert not [code for code in written if "| `{}` | {} | {} |".format(*code) not in text]
+
+
 # --- privacy ------------------------------------------------------------------------------------------------------
 
 

@@ -225,9 +225,12 @@ def test_a_store_that_takes_no_compressed_images_gets_them_uncompressed(exported
 
 def test_a_store_that_takes_none_of_it_is_told_apart_from_one_that_is_not_there(exported: Path) -> None:
     computed_tomography = [pydicom.uid.CTImageStorage]
-    with storing(lambda number, event: 0x0000, classes=computed_tomography) as target:
-        with pytest.raises(InputError, match="takes none of these kinds of objects.*; nothing was sent"):
-            send(collect([exported]), target)
+    message = r"takes none of these kinds of objects: .*; nothing was sent"
+    with (
+        storing(lambda number, event: 0x0000, classes=computed_tomography) as target,
+        pytest.raises(InputError, match=message),
+    ):
+        send(collect([exported]), target)
 
 
 @pytest.mark.parametrize("way", ["dicom://STORE@", "http://"])
