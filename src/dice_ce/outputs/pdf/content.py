@@ -210,8 +210,8 @@ def limits(summary: Summary) -> list[str]:
         "retained material, may be in the exam and is not mentioned here.",
     ]
     if weak:
-        which = "none of these" if weak == abnormal else f"not {', '.join(weak)}"
-        lines.append(f"Reliably recognised: {which}. What is not may be there without being listed.")
+        which = ", ".join(label for label in abnormal if label not in weak) or "none of these"
+        lines.append(f"Reliably recognised: {which}. Anything else may be there without being listed.")
     missed = counts.frames - counts.decoded
     if missed:
         lines.append(f"{plural(missed, 'frame')} could not be decoded and went unread.")
