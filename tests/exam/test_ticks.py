@@ -46,6 +46,13 @@ def test_a_day_that_is_shown_counts() -> None:
     assert timeline.seconds[-1] == DAY + 30
 
 
+def test_a_day_that_only_some_readings_show_counts_for_all() -> None:
+    readings = {10 * i: ShownTime(DAY * (i > 0) + 100 + 10 * i, has_day=i > 0) for i in range(8)}
+    timeline = fit_timeline(readings)
+    assert timeline is not None
+    assert timeline.seconds.tolist() == [DAY + 100 + 10 * i for i in range(8)]
+
+
 def test_readings_without_order_give_no_timeline_that_explains_them() -> None:
     chance = np.random.default_rng(0)
     timeline = fit_timeline(shown(*chance.integers(0, DAY, 40).tolist()))

@@ -67,7 +67,8 @@ def fit_timeline(readings: Mapping[int, ShownTime]) -> Timeline | None:
     kept, seconds = place[chosen], time[chosen]
     if len(kept) < 3:
         return None
-    seconds = seconds - DAY * (seconds[0] // DAY) * (not shown[kept[0]].has_day)
+    if not any(shown[place].has_day for place in kept):  # then the first day is the first
+        seconds = seconds - DAY * (seconds[0] // DAY)
     is_right = _agrees_with_neighbours(runs[kept], seconds)
     return Timeline(runs[kept][is_right], seconds[is_right], step)
 
