@@ -123,6 +123,19 @@ def read_out(seconds: np.ndarray, wrong: float, seed: int) -> tuple[Timeline, li
         readings |= {run: read(run) for run in wanted}
 
 
+def test_within_a_run_that_hides_ticks_time_goes_on() -> None:
+    """The text over the bowel did not seem to change for three seconds; a loss of signal is no such run."""
+    seconds = np.arange(40) / 2
+    begins = [i for i in range(0, 40, 2) if i not in (22, 24)]
+    timeline = Timeline(np.arange(len(begins)), seconds[begins], 1.0)
+    times = times_of_frames(timeline, begins, np.arange(40))
+    assert np.abs(times - seconds).max() < 1
+    lost = np.where(seconds >= 8, seconds + 3, seconds)
+    timeline = Timeline(np.arange(20), lost[::2], 1.0)
+    times = times_of_frames(timeline, list(range(0, 40, 2)), np.arange(40))
+    assert np.abs(times - lost).max() < 1
+
+
 @given(st.integers(0, 40), st.sampled_from([0.0, 0.05]), st.sampled_from(["adaptive", "gaps", "thin", "night"]))
 def test_nearly_all_frames_are_within_a_second_in_spite_of_misread_digits(seed: int, wrong: float, kind: str) -> None:
     seconds = {

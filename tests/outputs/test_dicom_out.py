@@ -15,7 +15,7 @@ from pydicom.uid import UID
 
 from dice_ce.errors import InputError, UsageError
 from dice_ce.method.reliability import NOT_MEASURED
-from dice_ce.method.summary import Activity
+from dice_ce.method.summary import Activity, Mark
 from dice_ce.outputs import export_results
 from dice_ce.outputs.dicom import codes
 from dice_ce.outputs.dicom.objects import dicom_files
@@ -193,7 +193,14 @@ def test_labels_and_texts_of_any_kind_come_back(summarised: Summarised, tmp_path
     odd = "läsion – " + "x" * 80
     labels = tuple(odd if label == "polyp" else label for label in results.summary.taxonomy.labels)
     items = tuple(
-        dataclasses.replace(item, label=odd, runner_up=odd, reason="ß = \\ 100 %\n<b>&", provisional="ulcer")
+        dataclasses.replace(
+            item,
+            label=odd,
+            runner_up=odd,
+            reason="ß = \\ 100 %\n<b>&",
+            provisional="ulcer",
+            mark=Mark(0.5714, 0.4286, 1.0, 0.8571),
+        )
         for item in results.summary.items
     )
     summary = dataclasses.replace(

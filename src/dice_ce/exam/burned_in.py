@@ -32,7 +32,7 @@ from dice_ce.types import Bools, Doubles, Floats, Image, Ints, Progress
 if TYPE_CHECKING:
     from dice_ce.exam.open import Exam
 
-FORMAT = 2
+FORMAT = 3
 """Raise when clocks would come out differently; stored ones are then made anew."""
 LOOKS = 6
 """Whole frames in which the clock is looked for."""

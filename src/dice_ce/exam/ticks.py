@@ -26,6 +26,8 @@ TOLERANCE = 0.75
 """Seconds by which a reading may differ from what its neighbours say."""
 LONGEST_GAP = DAY / 2
 """Seconds: a longer jump is a step back that was taken for midnight."""
+AROUND = 3
+"""Runs before and after one by which it is judged how long runs usually are there."""
 DAYS = 3
 """Midnights that an exam may pass, plus one."""
 
@@ -200,6 +202,12 @@ def _nearest_unread(middle: int, left: int, right: int, readings: Mapping[int, S
     return None
 
 
+def _usual_lengths(length: Ints) -> Doubles:
+    """Median number of frames in the runs around each."""
+    around = np.pad(length, AROUND, mode="edge")
+    return np.asarray(np.median(np.lib.stride_tricks.sliding_window_view(around, 2 * AROUND + 1), axis=1))
+
+
 def times_of_frames(timeline: Timeline, starts: Sequence[int], frames: Ints) -> Doubles:
     """Seconds of frames, given at which frame each run begins; within a run time goes on evenly.
 
@@ -208,9 +216,12 @@ def times_of_frames(timeline: Timeline, starts: Sequence[int], frames: Ints) -> 
     """
     begins = np.array(starts, np.int64)
     time = timeline.at(np.arange(len(begins)))
-    lasts = np.append(np.diff(time), timeline.step).clip(0, max(timeline.step, 1.0))
     run = (np.searchsorted(begins, frames, side="right") - 1).clip(0)
     length = np.append(np.diff(begins), max(1, int(np.median(np.diff(begins))) if len(begins) > 1 else 1))
+    ticks = np.maximum(
+        1, np.round(length / _usual_lengths(length))
+    )  # a run as long as its neighbours together hid some
+    lasts = np.append(np.diff(time), timeline.step).clip(0, max(timeline.step, 1.0) * ticks)
     share = ((frames - begins[run]) / length[run]).clip(0, 0.999)
     half = 0.5 if float(np.mean(length)) < 1.5 else 0.0
     return np.maximum.accumulate(time[run] + lasts[run] * share + half)
