@@ -140,7 +140,7 @@ def _of_dicom(path: Path) -> Identity:
     if not found["study_uid"]:
         raise InputError(f"{path}: the DICOM object lacks Study Instance UID; give another object of the study")
     if alone is not None and not may_be_exam(alone):
-        return dataclasses.replace(Identity(), **found)
+        return Identity(**found, instances=())  # a document, or another kind of image
     source = index_dicom(path)
     is_whole = len(objects) == 1
     instances = tuple(
