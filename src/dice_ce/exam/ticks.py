@@ -218,9 +218,8 @@ def times_of_frames(timeline: Timeline, starts: Sequence[int], frames: Ints) -> 
     time = timeline.at(np.arange(len(begins)))
     run = (np.searchsorted(begins, frames, side="right") - 1).clip(0)
     length = np.append(np.diff(begins), max(1, int(np.median(np.diff(begins))) if len(begins) > 1 else 1))
-    ticks = np.maximum(
-        1, np.round(length / _usual_lengths(length))
-    )  # a run as long as its neighbours together hid some
+    # A run as long as several of those around it hides ticks, and lasts as many seconds.
+    ticks = np.maximum(1, np.round(length / _usual_lengths(length)))
     lasts = np.append(np.diff(time), timeline.step).clip(0, max(timeline.step, 1.0) * ticks)
     share = ((frames - begins[run]) / length[run]).clip(0, 0.999)
     half = 0.5 if float(np.mean(length)) < 1.5 else 0.0
