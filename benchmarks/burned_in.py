@@ -1,7 +1,8 @@
 """How well the time burned into the image is read: exams with overlays in the styles of common recorders.
 
     python benchmarks/burned_in.py                        # some minutes
-    python benchmarks/burned_in.py --all --frames 2000    # an hour
+    python benchmarks/burned_in.py --all --frames 2000    # hours
+    python benchmarks/burned_in.py --style omom-like --frames 1000
     python benchmarks/burned_in.py --readers              # RapidOCR against Tesseract (Debian: tesseract-ocr)
     python benchmarks/burned_in.py --real DIR             # what is taken for text in real frames without any
 
@@ -78,14 +79,16 @@ def pool(size: int, field: Field) -> list[Image]:
     return [np.asarray(image.crop(inner).resize((size, size)), np.uint8) * window for image in small]
 
 
-def cases(frames: int, is_all: bool) -> Iterator[tuple[Style, str, Doubles]]:
+def cases(frames: int, is_all: bool, only: str = "") -> Iterator[tuple[Style, str, Doubles]]:
     """Every style with a capsule of changing rate that loses the signal, past midnight too; or with all clocks."""
     for number, style in enumerate(STYLES.values()):
+        if only not in ("", style.name):
+            continue
         for name in CLOCKS if is_all else (HARDEST,):
             yield style, name, CLOCKS[name](frames, number)
         if style.name in SHOWS_DAY if is_all else style.name == "omom-like":
             yield style, "midnight, gaps", NIGHT(frames, number)
-    if not is_all:
+    if not is_all and only in ("", "endocapsule-like"):
         yield STYLES["endocapsule-like"], "one in 7 s, gaps", CLOCKS["one in 7 s, gaps"](frames, 1)
 
 
@@ -123,10 +126,10 @@ def measure(folder: Path, style: Style, seconds: Doubles) -> tuple[float, float,
     return float((error < 1).mean()), float(error.max()), took, how
 
 
-def run_styles(frames: int, is_all: bool) -> None:
+def run_styles(frames: int, is_all: bool, only: str) -> None:
     rows, within, total = [], 0.0, 0
     with tempfile.TemporaryDirectory() as folder:
-        for style, name, seconds in cases(frames, is_all):
+        for style, name, seconds in cases(frames, is_all, only):
             try:
                 share, largest, took, how = measure(Path(folder), style, seconds)
                 within += share * len(seconds)
@@ -223,6 +226,7 @@ if __name__ == "__main__":
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--frames", type=int, default=240)
     parser.add_argument("--all", action="store_true", help="every style with every clock")
+    parser.add_argument("--style", default="", choices=["", *STYLES], help="only this one")
     parser.add_argument("--readers", action="store_true")
     parser.add_argument("--refusals", action="store_true", help="only exams without a clock")
     parser.add_argument("--real", type=Path, metavar="DIR", help="count false alarms on real frames without text")
@@ -234,5 +238,6 @@ if __name__ == "__main__":
     elif options.refusals:
         run_refusals(options.frames)
     else:
-        run_styles(options.frames, options.all)
-        run_refusals(options.frames)
+        run_styles(options.frames, options.all, options.style)
+        if not options.style:
+            run_refusals(options.frames)

@@ -10,6 +10,7 @@ import pytest
 
 from dice_ce.cli import main
 from dice_ce.deidentify import run
+from dice_ce.deidentify.dicom import clean_attributes
 from dice_ce.exam.open import open_exam
 from tests.deidentify.test_deidentify import FRAMES, IN_THE_WINDOW, OUTSIDE, SIZE, MagentaReader, named_frames
 from tests.dicom_material import PATIENT, medium, series
@@ -128,7 +129,9 @@ def test_a_video_goes_back_into_its_file(video_file: Path, tmp_path: Path) -> No
         assert exam.image(11)[OUTSIDE.slices].max() <= 24
 
 
-def test_a_series_of_files_becomes_a_folder_with_plain_names(frames_file: Path, tmp_path: Path) -> None:
+def test_a_series_of_files_becomes_a_folder_with_plain_names(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     folder = tmp_path / "series"
     folder.mkdir()
     images = list(named_frames(OUTSIDE))
@@ -138,10 +141,51 @@ def test_a_series_of_files_becomes_a_folder_with_plain_names(frames_file: Path, 
         made.PixelData = images[number].tobytes()
         made["PixelData"].VR = "OB"
         made.save_as(folder / f"DOE_{number}.dcm", enforce_file_format=True)
+    assert main(["deidentify", str(folder), "--out", str(tmp_path / "out"), "--exam-fps", "2"]) == 2
+    assert "several recordings have no clock in common" in capsys.readouterr().err
     assert main(["deidentify", str(folder), "--out", str(tmp_path / "out"), "--check", "3"]) == 0
     names = sorted(path.name for path in (tmp_path / "out").iterdir())
     assert names == [f"image_{number:07d}.dcm" for number in range(14)]
     assert not pydicom.dcmread(tmp_path / "out" / names[3]).pixel_array[OUTSIDE.slices].any()
+
+
+def test_the_times_of_a_series_go_beside_it_and_begin_at_zero(tmp_path: Path) -> None:
+    folder, out = series(tmp_path / "series", 12, step=7.0), tmp_path / "out"
+    assert main(["deidentify", str(folder), "--out", str(out), "--check", "1"]) == 0
+    with open_exam(out) as exam:
+        assert (exam.clock.source, exam.clock.seconds(0), exam.clock.seconds(11)) == ("sidecar", 0, 77)
+    assert b"20240517" not in b"".join(file.read_bytes() for file in out.iterdir())
+
+
+def test_the_clock_that_is_given_goes_with_a_dicom_file(video_file: Path, tmp_path: Path) -> None:
+    out = tmp_path / "case.dcm"
+    words = ["--exam-fps", "2", "--exam-start", "10:00:00"]
+    assert main(["deidentify", str(video_file), "--out", str(out), "--check", "1", *words]) == 0
+    with open_exam(out) as exam:
+        assert (exam.clock.source, exam.clock.seconds(0), exam.clock.seconds(4)) == ("sidecar", 0, 2)
+
+
+@pytest.mark.parametrize("words", [["--no-mask"], ["--crop", "0,0,64,64"]])
+def test_what_would_keep_the_surroundings_is_refused(
+    frames_file: Path, tmp_path: Path, words: list[str], capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main(["deidentify", str(frames_file), "--out", str(tmp_path / "o.dcm"), *words]) == 2
+    assert words[0] in capsys.readouterr().err
+    assert not (tmp_path / "o.dcm").exists()
+
+
+def test_nothing_is_left_of_overlays(frames_file: Path, tmp_path: Path) -> None:
+    original = pydicom.dcmread(frames_file)
+    for tag, kind, value in (
+        (0x60000010, "US", 8),
+        (0x60000040, "CS", "G"),
+        (0x60003000, "OW", b"Jane Doe"),
+        (0x60020022, "LO", "Jane Doe"),
+        (0x50002500, "LO", "Jane Doe"),
+    ):
+        original.add_new(tag, kind, value)
+    clean_attributes(original)
+    assert not [element.tag for element in original if 0x5000 <= element.tag.group < 0x6100]
 
 
 SOP_INSTANCE, NO_SOP_INSTANCE = (bytes([8, 0, element, 0]) + b"UI" for element in (0x18, 0x17))

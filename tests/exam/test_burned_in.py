@@ -18,6 +18,7 @@ from dice_ce.exam.burned_in import Runs, find_clock, spot_clock
 from dice_ce.exam.clock import ClockOptions
 from dice_ce.exam.ocr import Box, TextLine
 from dice_ce.exam.open import open_exam
+from dice_ce.exam.shown_time import parse_shown
 from tests.material import moving_dots, numbered_video
 
 pytest.importorskip("rapidocr")
@@ -125,6 +126,25 @@ def test_the_real_reader_takes_nothing_else_for_a_running_time(
     path = write_overlaid(tmp_path / "e.mp4", moving_dots(24, SIZE), other, steady(24, 0.3))
     with open_exam(path) as exam:
         assert spot_clock(exam, 3) is None  # as many as inspect looks at
+
+
+@pytest.mark.parametrize("text", ["Day 2 00:10:00", "Day 2 23:59:59"])
+def test_a_whole_day_off_does_not_pass_the_check_where_the_day_is_shown(text: str) -> None:
+    shown = parse_shown(text)
+    assert shown is not None
+    assert burned_in._difference(shown.seconds + 0.4, shown) == 0
+    assert burned_in._difference(shown.seconds + 0.4 - 86400, shown) > 86000
+    without_day = parse_shown(text[6:])
+    assert without_day is not None
+    assert burned_in._difference(shown.seconds + 0.4, without_day) == 0
+
+
+def test_a_jump_of_hours_such_as_a_false_midnight_is_told(tmp_path: Path) -> None:
+    """Without a day in the image, a whole day off begins with such a jump."""
+    with open_exam(numbered_video(tmp_path / "e.mp4", 6)) as exam:
+        ticks = np.array([72005, 72006, 86407, 86408, 86409, 86410]) * 1000
+        assert "jumps by 04:00:01 before frame 2" in " ".join(burned_in._doubts(exam, ticks))
+        assert "jumps" not in " ".join(burned_in._doubts(exam, (np.arange(6) + 86398) * 1000))
 
 
 def test_runs_begin_where_the_text_changes(tmp_path: Path) -> None:

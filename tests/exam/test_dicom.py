@@ -16,6 +16,7 @@ from pydicom.uid import EncapsulatedPDFStorage, ExplicitVRLittleEndian
 
 from dice_ce.errors import DiceError, ExamError, InputError
 from dice_ce.exam.dicom.identity import read_identity
+from dice_ce.exam.dicom.objects import PIXEL_MODULE
 from dice_ce.exam.folders import exams_of_folder
 from dice_ce.exam.open import open_exam
 from tests.dicom_material import (
@@ -188,13 +189,22 @@ def test_a_truncated_object_is_refused_in_one_line(tmp_path: Path, kind: str, sh
     assert "again" in str(caught.value)
 
 
-@pytest.mark.parametrize("name", ["Rows", "Columns", "SamplesPerPixel", "PhotometricInterpretation", "BitsAllocated"])
+@pytest.mark.parametrize("name", [*PIXEL_MODULE, "PlanarConfiguration"])
 def test_missing_attributes_are_named(tmp_path: Path, name: str) -> None:
     path = multiframe_object(tmp_path / "exam.dcm")
     one = dcmread(path)
     delattr(one, name)
     save(one, path)
     with pytest.raises(ExamError, match=f"lacks {name}"):
+        open_exam(path)
+
+
+def test_more_frames_than_are_declared_are_not_left_out_silently(tmp_path: Path) -> None:
+    path = multiframe_object(tmp_path / "exam.dcm", 8)
+    one = dcmread(path)
+    del one.NumberOfFrames
+    save(one, path)
+    with pytest.raises(ExamError, match="holds 8 frames and lacks NumberOfFrames; export it again"):
         open_exam(path)
 
 

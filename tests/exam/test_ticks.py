@@ -46,6 +46,13 @@ def test_a_day_that_is_shown_counts() -> None:
     assert timeline.seconds[-1] == DAY + 30
 
 
+def test_a_day_that_only_some_readings_show_counts_for_all() -> None:
+    readings = {10 * i: ShownTime(DAY * (i > 0) + 100 + 10 * i, has_day=i > 0) for i in range(8)}
+    timeline = fit_timeline(readings)
+    assert timeline is not None
+    assert timeline.seconds.tolist() == [DAY + 100 + 10 * i for i in range(8)]
+
+
 def test_readings_without_order_give_no_timeline_that_explains_them() -> None:
     chance = np.random.default_rng(0)
     timeline = fit_timeline(shown(*chance.integers(0, DAY, 40).tolist()))
@@ -114,6 +121,19 @@ def read_out(seconds: np.ndarray, wrong: float, seed: int) -> tuple[Timeline, li
         if not wanted:
             return timeline, starts, len(readings)
         readings |= {run: read(run) for run in wanted}
+
+
+def test_within_a_run_that_hides_ticks_time_goes_on() -> None:
+    """The text over the bowel did not seem to change for three seconds; a loss of signal is no such run."""
+    seconds = np.arange(40) / 2
+    begins = [i for i in range(0, 40, 2) if i not in (22, 24)]
+    timeline = Timeline(np.arange(len(begins)), seconds[begins], 1.0)
+    times = times_of_frames(timeline, begins, np.arange(40))
+    assert np.abs(times - seconds).max() < 1
+    lost = np.where(seconds >= 8, seconds + 3, seconds)
+    timeline = Timeline(np.arange(20), lost[::2], 1.0)
+    times = times_of_frames(timeline, list(range(0, 40, 2)), np.arange(40))
+    assert np.abs(times - lost).max() < 1
 
 
 @given(st.integers(0, 40), st.sampled_from([0.0, 0.05]), st.sampled_from(["adaptive", "gaps", "thin", "night"]))

@@ -15,7 +15,7 @@ from pydicom.uid import UID
 
 from dice_ce.errors import InputError, UsageError
 from dice_ce.method.reliability import NOT_MEASURED
-from dice_ce.method.summary import Activity
+from dice_ce.method.summary import Activity, Mark
 from dice_ce.outputs import export_results
 from dice_ce.outputs.dicom import codes
 from dice_ce.outputs.dicom.objects import dicom_files
@@ -116,6 +116,25 @@ def test_another_object_of_the_study_gives_patient_and_study_only(summarised: Su
     assert INSTANCE not in str(made["report.dcm"])
 
 
+def test_a_document_or_a_radiograph_of_the_study_gives_patient_and_study_too(
+    summarised: Summarised, tmp_path: Path
+) -> None:
+    import numpy as np
+
+    from dice_ce.exam.dicom.identity import read_identity
+
+    document = tmp_path / "document.dcm"
+    document.write_bytes(dicom_files(summarised.results(with_identity=True))["report.dcm"])
+    radiograph = dataset("1.2.840.10008.5.1.4.1.1.1", "1.2.840.10008.1.2.1", Rows=8, Columns=8, SamplesPerPixel=1)
+    radiograph.PhotometricInterpretation, radiograph.PixelRepresentation = "MONOCHROME2", 0
+    radiograph.BitsAllocated, radiograph.BitsStored, radiograph.HighBit = 16, 12, 11
+    radiograph.PixelData = np.zeros((8, 8), np.uint16).tobytes()
+    for path in (document, save(radiograph, tmp_path / "radiograph.dcm")):
+        identity = read_identity(path)
+        assert (identity.patient_id, identity.study_uid) == (PATIENT["PatientID"], PATIENT["StudyInstanceUID"])
+        assert identity.instances == ()
+
+
 def test_all_objects_are_of_one_study_and_say_for_research(summarised: Summarised) -> None:
     made = objects(summarised.results()).values()
     assert len({one.StudyInstanceUID for one in made}) == 1
@@ -174,7 +193,14 @@ def test_labels_and_texts_of_any_kind_come_back(summarised: Summarised, tmp_path
     odd = "läsion – " + "x" * 80
     labels = tuple(odd if label == "polyp" else label for label in results.summary.taxonomy.labels)
     items = tuple(
-        dataclasses.replace(item, label=odd, runner_up=odd, reason="ß = \\ 100 %\n<b>&", provisional="ulcer")
+        dataclasses.replace(
+            item,
+            label=odd,
+            runner_up=odd,
+            reason="ß = \\ 100 %\n<b>&",
+            provisional="ulcer",
+            mark=Mark(0.5714, 0.4286, 1.0, 0.8571),
+        )
         for item in results.summary.items
     )
     summary = dataclasses.replace(
@@ -236,6 +262,27 @@ def test_all_codes_are_published() -> None:
     text = DOCS.read_text()
     for one in all_codes():
         assert f"| `{one.value}` | {one.scheme} | {one.meaning} | {one.source} |" in text
+
+
+def codes_in(one: pydicom.Dataset) -> set[tuple[str, str, str]]:
+    found = {
+        (str(item.CodeValue), str(item.CodingSchemeDesignator), str(item.CodeMeaning))
+        for element in one
+        if element.VR == "SQ"
+        for item in element.value
+        if "CodeValue" in item
+    }
+    inner = (codes_in(item) for element in one if element.VR == "SQ" for item in element.value)
+    return found.union(*inner)
+
+
+@pytest.mark.parametrize("with_identity", [False, True])
+def test_every_code_that_is_written_stands_in_the_published_tables(summarised: Summarised, with_identity: bool) -> None:
+    text = DOCS.read_text()
+    made = objects(summarised.results(with_identity=with_identity))
+    written = set().union(*(codes_in(one) for one in made.values()))
+    assert len(written) > 30
+    assert not [code for code in written if "| `{}` | {} | {} |".format(*code) not in text]
 
 
 # --- privacy ------------------------------------------------------------------------------------------------------

@@ -10,7 +10,7 @@ import pytest
 from dice_ce import DISCLAIMER
 from dice_ce.method.reliability import NOT_MEASURED
 from dice_ce.outputs.pdf import render_html, render_pdf
-from dice_ce.outputs.pdf.content import MOST_LISTED, MOST_PICTURED
+from dice_ce.outputs.pdf.content import MOST_LISTED, MOST_PICTURED, limits
 from dice_ce.outputs.results import Results
 from tests import peers
 from tests.dicom_material import PATIENT
@@ -42,6 +42,19 @@ def test_it_has_one_to_three_pages_whatever_was_found(summarised: Summarised, tm
     for needed in ("Timeline", "What was not examined", "Signature", "How this was made"):
         assert needed in text
     assert text.count("confirmed") == min(count, MOST_PICTURED)
+
+
+def test_few_findings_fit_on_one_page(summarised: Summarised, tmp_path: Path) -> None:
+    """A second page with nothing but the provenance gets lost."""
+    assert pages(render_pdf(with_findings(summarised.results(), 3)), tmp_path)[0] == 1
+
+
+def test_it_says_what_is_reliably_recognised_and_how_many_are_set_aside(summarised: Summarised) -> None:
+    summary = summarised.results().summary
+    counts = dataclasses.replace(summary.counts, contexts=summary.counts.kept + 1)
+    lines = limits(dataclasses.replace(summary, counts=counts))
+    assert "Reliably recognised: none of these. Anything else may be there without being listed." in lines
+    assert "1 possible finding set aside by the program is not shown; see report.html." in lines
 
 
 def test_it_says_of_every_finding_what_when_and_how_reliable(summarised: Summarised, tmp_path: Path) -> None:

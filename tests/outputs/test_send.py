@@ -8,7 +8,7 @@ import ssl
 import subprocess
 import sys
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from http.server import BaseHTTPRequestHandler, HTTPServer
 from pathlib import Path
@@ -113,7 +113,13 @@ def test_a_password_is_asked_for_and_taken(
 
 
 @contextmanager
-def storing(answer: Callable[[int, Any], int], tls: ssl.SSLContext | None = None) -> Iterator[Target]:
+def storing(
+    answer: Callable[[int, Any], int],
+    tls: ssl.SSLContext | None = None,
+    *,
+    classes: Sequence[str] = tuple(str(context.abstract_syntax) for context in AllStoragePresentationContexts),
+    syntaxes: Sequence[str] = pydicom.uid.AllTransferSyntaxes,
+) -> Iterator[Target]:
     """A store that answers by the number of the request."""
     count = 0
 
@@ -123,8 +129,8 @@ def storing(answer: Callable[[int, Any], int], tls: ssl.SSLContext | None = None
         return answer(count, event)
 
     entity = AE(ae_title="STORE")
-    for context in AllStoragePresentationContexts:
-        entity.add_supported_context(context.abstract_syntax, pydicom.uid.AllTransferSyntaxes)
+    for sop_class in classes:
+        entity.add_supported_context(sop_class, list(syntaxes))
     server = entity.start_server(
         ("127.0.0.1", 0), block=False, ssl_context=tls, evt_handlers=[(evt.EVT_C_STORE, handle)]
     )
@@ -185,12 +191,90 @@ def test_tls_takes_a_certificate_that_is_trusted_and_no_other(exported: Path, tm
 
 
 def test_a_half_sent_study_is_told(exported: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    with storing(lambda number, event: 0x0000 if number < 3 else 0xA900) as target:
-        address = f"dicom://STORE@127.0.0.1:{target.port}"
-        assert main(["send", str(exported), "--to", address, "--retries", "0"]) == 1
-    said = capsys.readouterr().err.splitlines()[-1]
-    assert "2 of" in said
-    assert "the same command again sends the rest" in said
+    for code, remedy in (
+        (0xA700, "the same command again sends the rest"),
+        (0xA900, "the others are refused, and would be again"),
+    ):
+        with storing(lambda number, event, code=code: 0x0000 if number < 3 else code) as target:
+            address = f"dicom://STORE@127.0.0.1:{target.port}"
+            assert main(["send", str(exported), "--to", address, "--retries", "0"]) == 1
+        said = capsys.readouterr().err.splitlines()[-1]
+        assert "2 of" in said
+        assert remedy in said
+
+
+def test_a_store_that_takes_no_compressed_images_gets_them_uncompressed(exported: Path) -> None:
+    items = collect([exported])
+    images = {item.sop_instance: item for item in items if item.path.parent.name == "keyframes"}
+    arrived: dict[str, pydicom.Dataset] = {}
+
+    def answer(number: int, event: Any) -> int:
+        event.dataset.file_meta = event.file_meta
+        arrived[event.dataset.SOPInstanceUID] = event.dataset
+        return 0x0000
+
+    plain = [pydicom.uid.ExplicitVRLittleEndian, pydicom.uid.ImplicitVRLittleEndian]
+    with storing(answer, syntaxes=plain) as target:
+        assert outcome(items, target)[0] == len(items)
+    assert images
+    for uid, item in images.items():
+        sent = pydicom.dcmread(item.path)
+        assert arrived[uid].file_meta.TransferSyntaxUID in plain
+        assert (arrived[uid].pixel_array == sent.pixel_array).all()
+
+
+def test_a_store_that_takes_none_of_it_is_told_apart_from_one_that_is_not_there(exported: Path) -> None:
+    computed_tomography = [pydicom.uid.CTImageStorage]
+    message = r"takes none of these kinds of objects: .*; nothing was sent"
+    with (
+        storing(lambda number, event: 0x0000, classes=computed_tomography) as target,
+        pytest.raises(InputError, match=message),
+    ):
+        send(collect([exported]), target)
+
+
+@pytest.mark.parametrize("way", ["dicom://STORE@", "http://"])
+def test_a_pacs_that_takes_the_call_and_says_nothing_is_given_up(exported: Path, way: str) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as silent:
+        address = f"{way}127.0.0.1:{silent.getsockname()[1]}"
+        outcomes = send(collect([exported]), parse_target(address, retries=1, pause=0.0, timeout=0.5))
+    assert len(outcomes) > 2
+    assert not any(one.is_stored for one in outcomes)
+    assert all("does not answer" in one.detail and one.may_pass for one in outcomes)
+
+
+def test_a_busy_server_is_not_asked_again_for_every_object(exported: Path) -> None:
+    asked = []
+
+    class Handler(BaseHTTPRequestHandler):
+        def do_POST(self) -> None:
+            self.rfile.read(int(self.headers["Content-Length"]))
+            asked.append(self.path)
+            self.send_response(503)
+            self.send_header("Content-Length", "0")
+            self.end_headers()
+
+        def log_message(self, *words: object) -> None:
+            pass
+
+    with HTTPServer(("127.0.0.1", 0), Handler) as server:
+        thread = threading.Thread(target=server.serve_forever)
+        thread.start()
+        address = f"http://127.0.0.1:{server.server_address[1]}/dicom-web"
+        outcomes = send(collect([exported]), parse_target(address, pause=0.0, retries=1))
+        server.shutdown()
+        thread.join()
+    assert len(asked) == 2
+    assert {one.detail for one in outcomes} == {"the server answers HTTP 503"}
+
+
+@pytest.mark.parametrize("name", ["SOPClassUID", "SOPInstanceUID", "StudyInstanceUID", "SeriesInstanceUID"])
+def test_an_object_that_no_pacs_could_file_is_named(exported: Path, tmp_path: Path, name: str) -> None:
+    one = pydicom.dcmread(exported / "report.dcm")
+    delattr(one, name)
+    one.save_as(tmp_path / "half.dcm")
+    with pytest.raises(InputError, match=f"half.dcm: the DICOM object lacks {name}; export it again"):
+        collect([tmp_path])
 
 
 def test_a_closed_port_is_told_in_one_line(exported: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -11,7 +11,16 @@ from typing import TYPE_CHECKING, Any
 
 from dice_ce import DISCLAIMER
 from dice_ce.cli.checks import READING_TEXT, a_new_place, needs, writes
-from dice_ce.cli.shared import add_exam_options, command, emit, open_input, parsed_by, positive_int, progress_bars
+from dice_ce.cli.shared import (
+    add_exam_options,
+    clock_options,
+    command,
+    emit,
+    open_input,
+    parsed_by,
+    positive_int,
+    progress_bars,
+)
 from dice_ce.errors import UsageError
 
 if TYPE_CHECKING:
@@ -59,9 +68,12 @@ box = parsed_by(_read_box)
 
 def run_deidentify(options: argparse.Namespace) -> int:
     """De-identify one exam."""
-    from dice_ce.deidentify.dicom_run import deidentify_dicom, dicom_files
+    from dice_ce.deidentify.dicom_run import deidentify_dicom, dicom_files, is_one_exam
     from dice_ce.deidentify.run import Options, deidentify
+    from dice_ce.exam.clock import ClockOptions
 
+    if options.no_mask or options.crop:
+        raise UsageError("deidentify works on whole images and hides what is around them: leave out --no-mask, --crop")
     chosen = Options(
         quality=options.quality,
         keep_inner_text=options.keep_inner_text,
@@ -70,8 +82,16 @@ def run_deidentify(options: argparse.Namespace) -> int:
         keep_times=options.keep_times,
     )
     if dicom_files(options.exam):
+        clock = None
+        if is_one_exam(options.exam):
+            with open_input(options.exam, options) as exam:
+                clock = exam.clock
+        elif clock_options(options) != ClockOptions():
+            raise UsageError(f"{options.exam}: several recordings have no clock in common; give them one by one")
         with progress_bars() as watch:
-            done = deidentify_dicom(options.exam, options.out, chosen, shift_days=options.shift_days, watch=watch)
+            done = deidentify_dicom(
+                options.exam, options.out, chosen, clock=clock, shift_days=options.shift_days, watch=watch
+            )
         report, attributes = done.images, done.attributes
     elif options.shift_days is not None:
         raise UsageError("--shift-days moves the dates of DICOM files, and this is none; leave it out")

@@ -115,9 +115,11 @@ def run_send(options: argparse.Namespace) -> int:
     emit(options, facts, "\n".join(f"  {one.item.path}  {one.detail}" for one in outcomes))
     sys.stdout.flush()
     if len(stored) < len(items):
-        first = next(outcome for outcome in outcomes if not outcome.is_stored)
+        failed = [outcome for outcome in outcomes if not outcome.is_stored]
+        again = "the same command again sends the rest: what is there is stored once"
+        refused = "the others are refused, and would be again"
         raise InputError(
-            f"{where}: {len(stored)} of {len(items)} objects were stored ({first.item.path.name}: {first.detail}); "
-            "the same command again sends the rest: what is there is stored once"
+            f"{where}: {len(stored)} of {len(items)} objects were stored ({failed[0].item.path.name}: "
+            f"{failed[0].detail}); {again if any(outcome.may_pass for outcome in failed) else refused}"
         )
     return 0

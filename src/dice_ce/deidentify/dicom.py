@@ -30,6 +30,8 @@ VIDEO_SYNTAXES = ("1.2.840.10008.1.2.4.10",)
 """Beginnings of the transfer syntaxes of MPEG-2, MPEG-4 and HEVC."""
 H264 = "1.2.840.10008.1.2.4.102"
 """MPEG-4 AVC/H.264 High Profile / Level 4.1, as what is written again."""
+DRAWINGS = (0x5000, 0x6000)
+"""First groups of curves and overlays."""
 IDENTITY = (
     "PatientName",
     "PatientID",
@@ -75,6 +77,7 @@ def clean_attributes(dataset: Any, *, shift_days: int | None = None) -> Attribut
         for tag, action in actions.items():
             _apply(module, level, tag, action, shifted)
         level.remove_private_tags()
+        _remove_drawings(level)
     _clean_header(dataset, module)
     _state_method(dataset, is_shifted=shift_days is not None)
     _search(dataset, whose)
@@ -93,6 +96,13 @@ def _levels(dataset: Any) -> Iterator[Any]:
             for item in element.value:
                 yield item
                 yield from _levels(item)
+
+
+def _remove_drawings(level: Any) -> None:
+    """Remove what is left of overlays and curves, whose content is gone: half of one is no valid object."""
+    for element in list(level):
+        if element.tag.group & 0xFF00 in DRAWINGS:
+            del level[element.tag]
 
 
 def _apply(module: Any, level: Any, tag: tuple[int, ...], action: Any, shifted: set[str]) -> None:

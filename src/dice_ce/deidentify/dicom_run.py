@@ -6,6 +6,7 @@ import dataclasses
 import json
 import tempfile
 from collections.abc import Sequence
+from contextlib import ExitStack
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
@@ -13,11 +14,13 @@ from typing import Any
 import numpy as np
 
 from dice_ce.deidentify.dicom import H264, VIDEO_SYNTAXES, Attributes, clean_attributes, read_dicom
-from dice_ce.deidentify.run import Options, Report, deidentify
+from dice_ce.deidentify.run import Options, Report, clock_csv, deidentify
 from dice_ce.errors import ExamError, UsageError, require
+from dice_ce.exam.clock import ExamClock
 from dice_ce.exam.codec import write_image
 from dice_ce.exam.dicom.detect import DIRECTORY, is_dicom
 from dice_ce.exam.dicom.directory import listed_files
+from dice_ce.exam.dicom.source import count_exams
 from dice_ce.exam.ocr import EXTRA
 from dice_ce.exam.open import open_exam
 from dice_ce.files import PARTIAL_PREFIX, atomic_file, atomic_folder
@@ -54,9 +57,18 @@ def dicom_files(path: Path) -> list[Path]:
 
 
 def deidentify_dicom(
-    path: Path, out: Path, options: Options, *, shift_days: int | None = None, watch: Watch | None = None
+    path: Path,
+    out: Path,
+    options: Options,
+    *,
+    clock: ExamClock | None = None,
+    shift_days: int | None = None,
+    watch: Watch | None = None,
 ) -> DicomReport:
-    """Write a DICOM file (.dcm) or a folder of them again, without attributes and pixels that identify, or nothing."""
+    """Write a DICOM file (.dcm) or a folder of them again, without attributes and pixels that identify, or nothing.
+
+    The clock goes beside it as a file: dates are removed, and with them the times of frames.
+    """
     files = dicom_files(path)
     is_folder = path.is_dir() or path.name == DIRECTORY
     if out.suffix.lower() != ("" if is_folder else ".dcm"):
@@ -77,11 +89,21 @@ def deidentify_dicom(
             report = _clean_images(datasets, Path(name), options, watch, path)
     changes = [clean_attributes(dataset, shift_days=shift_days) for dataset in datasets]
     joined = Attributes(*(tuple(sorted({n for one in changes for n in getattr(one, part)})) for part in _PARTS))
-    done = DicomReport(dataclasses.replace(report, renamed=len(files)), len(files), joined)
-    with atomic_file(out.with_name(f"{out.stem}.deidentified.json")) as notes:
+    report = dataclasses.replace(report, renamed=len(files), clock=clock.source if clock else report.clock)
+    done = DicomReport(report, len(files), joined)
+    with ExitStack() as stack:
+        notes = stack.enter_context(atomic_file(out.with_name(f"{out.stem}.deidentified.json")))
         notes.write(done.to_json().encode())
+        if clock is not None and clock.is_exam_time:
+            times = stack.enter_context(atomic_file(out.with_name(f"{out.stem}.clock.csv")))
+            times.write(clock_csv(clock, len(clock.ticks), options.keep_times).encode())
         _write(datasets, out, is_folder)
     return done
+
+
+def is_one_exam(path: Path) -> bool:
+    """Whether all files of a path are one exam, which has one clock."""
+    return count_exams(dicom_files(path)) == 1
 
 
 _PARTS = tuple(field.name for field in dataclasses.fields(Attributes))

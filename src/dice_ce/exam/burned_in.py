@@ -24,7 +24,7 @@ from dice_ce.errors import ClockError
 from dice_ce.exam.clock import ExamClock, hms, question_rate
 from dice_ce.exam.field import FULL, dilated
 from dice_ce.exam.ocr import Box, TextReader, text_reader
-from dice_ce.exam.shown_time import ShownTime, parse_shown
+from dice_ce.exam.shown_time import DAY, ShownTime, parse_shown
 from dice_ce.exam.ticks import Plan, Timeline, fit_timeline, place_jumps, times_of_frames
 from dice_ce.files import cache_root, write_atomically
 from dice_ce.types import Bools, Doubles, Floats, Image, Ints, Progress
@@ -32,7 +32,7 @@ from dice_ce.types import Bools, Doubles, Floats, Image, Ints, Progress
 if TYPE_CHECKING:
     from dice_ce.exam.open import Exam
 
-FORMAT = 2
+FORMAT = 3
 """Raise when clocks would come out differently; stored ones are then made anew."""
 LOOKS = 6
 """Whole frames in which the clock is looked for."""
@@ -379,8 +379,9 @@ class _Reading:
 
 
 def _difference(time: float, shown: ShownTime) -> float:
-    """How far a time is from the second that is shown, whatever the day."""
-    away = min((time - shown.seconds - day * 86400 for day in range(-1, 4)), key=lambda value: abs(value - 0.5))
+    """How far a time is from the second that is shown; the day counts where it is shown."""
+    days = (0,) if shown.has_day else range(-1, 4)
+    away = min((time - shown.seconds - day * DAY for day in days), key=lambda value: abs(value - 0.5))
     return max(0.0, -away, away - 1.0)
 
 

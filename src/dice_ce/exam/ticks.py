@@ -26,6 +26,8 @@ TOLERANCE = 0.75
 """Seconds by which a reading may differ from what its neighbours say."""
 LONGEST_GAP = DAY / 2
 """Seconds: a longer jump is a step back that was taken for midnight."""
+AROUND = 3
+"""Runs before and after one by which it is judged how long runs usually are there."""
 DAYS = 3
 """Midnights that an exam may pass, plus one."""
 
@@ -67,7 +69,8 @@ def fit_timeline(readings: Mapping[int, ShownTime]) -> Timeline | None:
     kept, seconds = place[chosen], time[chosen]
     if len(kept) < 3:
         return None
-    seconds = seconds - DAY * (seconds[0] // DAY) * (not shown[kept[0]].has_day)
+    if not any(shown[place].has_day for place in kept):  # then the first day is the first
+        seconds = seconds - DAY * (seconds[0] // DAY)
     is_right = _agrees_with_neighbours(runs[kept], seconds)
     return Timeline(runs[kept][is_right], seconds[is_right], step)
 
@@ -199,6 +202,12 @@ def _nearest_unread(middle: int, left: int, right: int, readings: Mapping[int, S
     return None
 
 
+def _usual_lengths(length: Ints) -> Doubles:
+    """Median number of frames in the runs around each."""
+    around = np.pad(length, AROUND, mode="edge")
+    return np.asarray(np.median(np.lib.stride_tricks.sliding_window_view(around, 2 * AROUND + 1), axis=1))
+
+
 def times_of_frames(timeline: Timeline, starts: Sequence[int], frames: Ints) -> Doubles:
     """Seconds of frames, given at which frame each run begins; within a run time goes on evenly.
 
@@ -207,9 +216,11 @@ def times_of_frames(timeline: Timeline, starts: Sequence[int], frames: Ints) -> 
     """
     begins = np.array(starts, np.int64)
     time = timeline.at(np.arange(len(begins)))
-    lasts = np.append(np.diff(time), timeline.step).clip(0, max(timeline.step, 1.0))
     run = (np.searchsorted(begins, frames, side="right") - 1).clip(0)
     length = np.append(np.diff(begins), max(1, int(np.median(np.diff(begins))) if len(begins) > 1 else 1))
+    # A run as long as several of those around it hides ticks, and lasts as many seconds.
+    ticks = np.maximum(1, np.round(length / _usual_lengths(length)))
+    lasts = np.append(np.diff(time), timeline.step).clip(0, max(timeline.step, 1.0) * ticks)
     share = ((frames - begins[run]) / length[run]).clip(0, 0.999)
     half = 0.5 if float(np.mean(length)) < 1.5 else 0.0
     return np.maximum.accumulate(time[run] + lasts[run] * share + half)

@@ -10,8 +10,9 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from dice_ce.errors import InputError, require
-from dice_ce.exam.dicom.detect import is_dicom, is_dicom_folder
-from dice_ce.exam.dicom.objects import reading
+from dice_ce.exam.dicom.detect import DIRECTORY, is_dicom, is_dicom_folder
+from dice_ce.exam.dicom.objects import read_object, reading
+from dice_ce.exam.dicom.pixels import may_be_exam
 from dice_ce.exam.dicom.source import dicom_objects, index_dicom
 
 LONGEST = {"patient_id": 64, "patient_name": 192, "study_uid": 64, "accession_number": 16, "study_id": 16}
@@ -130,13 +131,16 @@ _ATTRIBUTES = {
 
 def _of_dicom(path: Path) -> Identity:
     pydicom = require("pydicom", extra="hospital", purpose="reading DICOM")
-    objects, _ = dicom_objects(path)
+    alone = read_object(path) if path.is_file() and path.name != DIRECTORY else None
+    objects = dicom_objects(path)[0] if alone is None else [alone]
     with reading(path):
         tags = [*_ATTRIBUTES.values(), "SpecificCharacterSet"]
         header = pydicom.dcmread(objects[0].path, stop_before_pixels=True, specific_tags=tags)
         found = {name: _tidy(name, str(header.get(tag) or "")) for name, tag in _ATTRIBUTES.items()}
     if not found["study_uid"]:
         raise InputError(f"{path}: the DICOM object lacks Study Instance UID; give another object of the study")
+    if alone is not None and not may_be_exam(alone):
+        return Identity(**found, instances=())  # a document, or another kind of image
     source = index_dicom(path)
     is_whole = len(objects) == 1
     instances = tuple(

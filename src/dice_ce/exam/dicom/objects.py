@@ -29,7 +29,10 @@ NEEDED = (
 )
 # fmt: on
 """All that is read of an object. Nothing in it says who the patient is."""
-PIXEL_MODULE = ("Rows", "Columns", "SamplesPerPixel", "PhotometricInterpretation", "BitsAllocated")
+PIXEL_MODULE = (
+    "Rows", "Columns", "SamplesPerPixel", "PhotometricInterpretation", "BitsAllocated", "BitsStored",
+    "PixelRepresentation",
+)  # fmt: skip
 VIDEO_SYNTAXES = {
     "1.2.840.10008.1.2.4.100": "MPEG-2 main level",
     "1.2.840.10008.1.2.4.100.1": "MPEG-2 main level, fragmentable",
@@ -175,11 +178,14 @@ def _native(path: Path, header: Any, place: Span, count: int, size: int) -> tupl
     if not 0 < length <= LONGEST_FRAME or there < length * count:
         held = there // length if length > 0 else 0
         raise ExamError(f"{path}: truncated: holds {held} of {count} frames; copy or fetch it again")
+    if not header.get("NumberOfFrames") and there >= 2 * length:
+        raise ExamError(f"{path}: holds {there // length} frames and lacks NumberOfFrames; export it again")
     return tuple((Span(place.offset + i * length, length),) for i in range(count))
 
 
 def _need_pixel_module(path: Path, header: Any) -> None:
-    missing = [name for name in PIXEL_MODULE if header.get(name) in (None, "")]
+    needed = (*PIXEL_MODULE, *(("PlanarConfiguration",) if header.get("SamplesPerPixel") == 3 else ()))
+    missing = [name for name in needed if header.get(name) in (None, "")]
     if missing:
         raise ExamError(f"{path}: the DICOM object lacks {', '.join(missing)}; export it again")
 

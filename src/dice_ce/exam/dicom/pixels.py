@@ -16,6 +16,11 @@ LOSSLESS_JPEG = ("1.2.840.10008.1.2.4.57", "1.2.840.10008.1.2.4.70")
 COLOURS = ("RGB", "YBR_FULL", "YBR_FULL_422", "YBR_ICT", "YBR_RCT", "PALETTE COLOR")
 
 
+def may_be_exam(one: DicomObject) -> bool:
+    """Whether an object holds a video or colour images, rather than a document or a radiograph."""
+    return one.is_video or (bool(one.spans) and one.header.get("PhotometricInterpretation") in COLOURS)
+
+
 def check_decodable(one: DicomObject) -> None:
     """Refuse, before any work, what is no colour image or is compressed in a way that nothing here decodes."""
     from pydicom.pixels import get_decoder

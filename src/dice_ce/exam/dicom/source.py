@@ -90,6 +90,11 @@ def whole_exams(folder: Path) -> list[Path]:
     return [exam[0].path for exam in exams] if all(_is_whole(exam[0]) for exam in exams) else []
 
 
+def count_exams(files: Sequence[Path]) -> int:
+    """Count the recordings that files hold."""
+    return len(_by_exam([one for one in map(read_object, files) if one.spans]))
+
+
 def _is_whole(one: DicomObject) -> bool:
     return one.is_video or len(one.spans) > 1
 

@@ -95,12 +95,13 @@ FELL_BACK = _ours("FELL-BACK", "No frame agreed strongly by itself", "a quantity
 RELIABILITY = _ours("RELIABILITY", "How well the label is recognised", "no code in PS3.16")
 REASON = _ours("REASON", "Reason", "no code in PS3.16")
 KEYFRAME_FILE = _ours("KEYFRAME-FILE", "File of the key frame in the exam", "no code in PS3.16")
+MARK = _ours("MARK", "Where the evidence lies", "no code in PS3.16; left, top, right, bottom as shares of the image")
 FACT = _ours("FACT", "Fact of the exam", "no code in PS3.16; path and value as in summary.json")
 
 CONCEPTS: tuple[Coded, ...] = (
     REPORT, PROCEDURE, FOR_RESEARCH, FINDING, CERTAINTY, PARAMETERS, COMMENT, YES, NO, EVALUATIONS, PERCENT, SECOND,
     UNITY, EXAM_TIME, PLAYBACK_TIME, FIRST_TIME, LAST_TIME, FRAME, SUPPORT, SCORE, PROBABILITY, LIKELIHOOD, MARGIN,
-    RUNNER_UP, PROVISIONAL, FELL_BACK, RELIABILITY, REASON, KEYFRAME_FILE, FACT,
+    RUNNER_UP, PROVISIONAL, FELL_BACK, RELIABILITY, REASON, KEYFRAME_FILE, MARK, FACT,
 )  # fmt: skip
 """All that are not labels."""
 

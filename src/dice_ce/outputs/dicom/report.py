@@ -16,7 +16,7 @@ from typing import Any, NamedTuple
 import msgspec
 
 from dice_ce.errors import InputError, require
-from dice_ce.method.summary import Activity, Frame, Summary, SummaryItem
+from dice_ce.method.summary import Activity, Frame, Mark, Summary, SummaryItem
 from dice_ce.outputs.dicom import codes
 from dice_ce.outputs.dicom.codes import Coded, code_of
 
@@ -113,6 +113,7 @@ def _group(summary: Summary, item: SummaryItem, shown: Shown, uid: str) -> Any:
         _text(codes.REASON, item.reason),
         _text(codes.RELIABILITY, f"{reliability.grade}: {reliability.explain()}"),
         *([_text(codes.KEYFRAME_FILE, item.keyframe.file)] if item.keyframe.file is not None else []),
+        *([_text(codes.MARK, ", ".join(map(str, dataclasses.astuple(item.mark))))] if item.mark is not None else []),
     ]
     group[0].ContentSequence.extend(texts)
     return group
@@ -263,4 +264,5 @@ def _item(group: Any, labels: Mapping[tuple[str, str], str]) -> SummaryItem:
         dissent=(),
         evidence_before=(),
         evidence=(),
+        mark=Mark(*map(float, mark.split(", "))) if (mark := text(codes.MARK)) else None,
     )

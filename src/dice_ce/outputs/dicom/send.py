@@ -22,12 +22,15 @@ from dice_ce.exam.dicom.whole import check_whole
 
 PASSWORD_VARIABLE = "DICE_CE_PACS_PASSWORD"
 SUCCESS, OUT_OF_RESOURCES = 0x0000, range(0xA700, 0xA800)
+JPEG_BASELINE = "1.2.840.10008.1.2.4.50"
 WARNINGS = range(0xB000, 0xC000)
 """Stored, though the PACS has changed or doubts something."""
 REJECTED_FOR_NOW = 2
 """Result of an association request; 1 is for good."""
 BUSY = (408, 429, 500, 502, 503, 504)
 """HTTP codes that may pass."""
+NEEDED = ("SOPClassUID", "SOPInstanceUID", "StudyInstanceUID", "SeriesInstanceUID", "Modality")
+"""Attributes without which no PACS can file an object."""
 Report = Callable[[int, int], None]
 
 
@@ -72,6 +75,8 @@ class Sent:
     item: Item
     is_stored: bool
     detail: str
+    may_pass: bool = False
+    """Whether sending it again may help."""
 
 
 def parse_target(address: str, **settings: Any) -> Target:
@@ -108,6 +113,8 @@ def collect(paths: Sequence[Path]) -> list[Item]:
     for file in dict.fromkeys(files):
         with reading(file):
             one = pydicom.dcmread(file, stop_before_pixels=True)
+            if missing := [name for name in NEEDED if not one.get(name)]:
+                raise InputError(f"{file}: the DICOM object lacks {', '.join(missing)}; export it again")
             _check_content(file, one)
             items.append(
                 Item(
@@ -162,10 +169,14 @@ class _TransientError(Exception):
     """Failed in a way that may pass."""
 
 
+class _RefusedError(Exception):
+    """The PACS does not talk to us, or takes nothing of this."""
+
+
 def _store(items: Sequence[Item], target: Target) -> Iterator[Sent]:
     """Send over one association; after a failure that may pass, go on with what is left over a new one."""
     left = list(items)
-    reason = ""
+    reason, may_pass = "", True
     for pause in _pauses(target):
         time.sleep(pause)
         try:
@@ -173,6 +184,11 @@ def _store(items: Sequence[Item], target: Target) -> Iterator[Sent]:
         except _TransientError as error:
             reason = str(error)
             continue
+        except _RefusedError as error:
+            if len(left) == len(items):
+                raise InputError(f"{error}; nothing was sent") from error
+            reason, may_pass = str(error), False
+            break
         try:
             while left:
                 outcome = _store_one(association, left[0])
@@ -185,12 +201,13 @@ def _store(items: Sequence[Item], target: Target) -> Iterator[Sent]:
         if not left:
             return
     for item in left:
-        yield Sent(item, False, reason)
+        yield Sent(item, False, reason, may_pass)
 
 
 def _associate(items: Sequence[Item], target: Target) -> Any:
     import ssl
 
+    from pydicom.uid import ExplicitVRLittleEndian, ImplicitVRLittleEndian
     from pynetdicom import AE
 
     try:
@@ -203,6 +220,8 @@ def _associate(items: Sequence[Item], target: Target) -> Any:
     entity.connection_timeout = target.timeout
     for sop_class, syntax in sorted({(item.sop_class, item.syntax) for item in items}):
         entity.add_requested_context(sop_class, syntax)
+        if syntax == JPEG_BASELINE:  # some take no compressed images
+            entity.add_requested_context(sop_class, [ExplicitVRLittleEndian, ImplicitVRLittleEndian])
     tls = (ssl.create_default_context(cafile=target.ca), target.host) if target.tls else None
     association = entity.associate(target.host, target.port, ae_title=target.title, tls_args=tls)
     if association.is_established:
@@ -212,20 +231,23 @@ def _associate(items: Sequence[Item], target: Target) -> Any:
         answer = association.acceptor.primitive
         said = getattr(answer, "reason_str", "") or "no reason given"
         if getattr(answer, "result", None) != REJECTED_FOR_NOW:
-            raise InputError(
-                f"{where} refuses us as '{target.own_title}' ({said}); nothing was sent: have this title allowed "
-                "there, or give --calling-title"
+            raise _RefusedError(
+                f"{where} refuses us as '{target.own_title}' ({said}): have this title allowed there, or give "
+                "--calling-title"
             )
         raise _TransientError(f"{where} refuses for now ({said})")
+    if association.rejected_contexts and not association.accepted_contexts:
+        raise _RefusedError(f"{where} takes none of these kinds of objects: have them allowed there")
     unless_trusted = ", or is not trusted: give --ca" if target.tls else ""
     raise _TransientError(f"{where} does not answer{unless_trusted}")
 
 
 def _store_one(association: Any, item: Item) -> Sent:
     try:
-        status = association.send_c_store(item.path)
-    except ValueError as error:  # no accepted presentation context
-        return Sent(item, False, f"the PACS does not take this kind of object ({str(error).partition(chr(10))[0]})")
+        status = association.send_c_store(_acceptable(association, item))
+    except ValueError:  # no accepted presentation context
+        kind, syntax = (_name_of(uid) for uid in (item.sop_class, item.syntax))
+        return Sent(item, False, f"the PACS does not take {kind} as {syntax}: have it allowed there")
     except RuntimeError as error:
         raise _TransientError("the connection was lost") from error
     if "Status" not in status:
@@ -237,6 +259,28 @@ def _store_one(association: Any, item: Item) -> Sent:
     if code in OUT_OF_RESOURCES:
         raise _TransientError(f"the PACS is out of resources (0x{code:04X}{said})")
     return Sent(item, False, f"refused with 0x{code:04X}{said}")
+
+
+def _acceptable(association: Any, item: Item) -> Any:
+    """Return the file, or the object in it uncompressed where the PACS takes it only so."""
+    taken = {
+        syntax
+        for context in association.accepted_contexts
+        if context.abstract_syntax == item.sop_class
+        for syntax in context.transfer_syntax
+    }
+    if item.syntax != JPEG_BASELINE or item.syntax in taken or not taken:
+        return item.path
+    pydicom = require("pydicom", extra="hospital", purpose="sending DICOM")
+    dataset = pydicom.dcmread(item.path)
+    dataset.decompress(generate_instance_uid=False)  # the same pixels, so the same object
+    return dataset
+
+
+def _name_of(uid: str) -> str:
+    from pydicom.uid import UID
+
+    return str(UID(uid).name)
 
 
 # --- STOW-RS ------------------------------------------------------------------------------------------------------
@@ -256,11 +300,15 @@ def _stow(items: Sequence[Item], target: Target) -> Iterator[Sent]:
     if target.user:
         session.auth = (target.user, target.password)
     with session:
-        client = DICOMwebClient(url=target.url, session=session)
+        client = DICOMwebClient(url=target.url, session=session, timeout=target.timeout)
         client.set_http_retry_params(retry=False)
+        outcome: Sent | None = None
         for item in items:
-            dataset = pydicom.dcmread(item.path)
-            yield _stow_one(client, dataset, item, target)
+            if outcome is not None and outcome.may_pass:  # a server that does not answer is not asked for every object
+                yield Sent(item, False, outcome.detail, may_pass=True)
+                continue
+            outcome = _stow_one(client, pydicom.dcmread(item.path), item, target)
+            yield outcome
 
 
 def _stow_one(client: Any, dataset: Any, item: Item, target: Target) -> Sent:
@@ -277,7 +325,7 @@ def _stow_one(client: Any, dataset: Any, item: Item, target: Target) -> Sent:
             if code in (401, 403):
                 return Sent(item, False, f"{reason}: give --user and ${PASSWORD_VARIABLE}")
             if code not in BUSY:
-                return Sent(item, False, reason)
+                return Sent(item, False, reason, may_pass=True)
         except requests.exceptions.SSLError:
             return Sent(item, False, f"the certificate of {target.host} is not trusted: give --ca")
         except requests.RequestException as error:
@@ -287,4 +335,4 @@ def _stow_one(client: Any, dataset: Any, item: Item, target: Target) -> Sent:
             if failed:
                 return Sent(item, False, f"refused with 0x{int(failed[0].get('FailureReason', 0)):04X}")
             return Sent(item, True, "stored")
-    return Sent(item, False, reason)
+    return Sent(item, False, reason, may_pass=True)

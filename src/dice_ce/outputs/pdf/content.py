@@ -210,7 +210,8 @@ def limits(summary: Summary) -> list[str]:
         "retained material, may be in the exam and is not mentioned here.",
     ]
     if weak:
-        lines.append(f"Not reliably recognised, so may be there without being listed: {', '.join(weak)}.")
+        which = ", ".join(label for label in abnormal if label not in weak) or "none of these"
+        lines.append(f"Reliably recognised: {which}. Anything else may be there without being listed.")
     missed = counts.frames - counts.decoded
     if missed:
         lines.append(f"{plural(missed, 'frame')} could not be decoded and went unread.")
@@ -220,7 +221,8 @@ def limits(summary: Summary) -> list[str]:
         lines.append("The exam clock is not known: all times are playback times, not times since the capsule's start.")
     aside = counts.contexts - counts.kept
     if aside:
-        lines.append(f"{plural(aside, 'possible finding')} set aside by the program are not shown; see report.html.")
+        verb = "is" if aside == 1 else "are"
+        lines.append(f"{plural(aside, 'possible finding')} set aside by the program {verb} not shown; see report.html.")
     return [*lines, *(f"{warning[:1].upper()}{warning[1:]}." for warning in exam.warnings)]
 
 
@@ -228,8 +230,8 @@ def _provenance(results: Results) -> list[tuple[str, str]]:
     made, exam = results.summary.provenance, results.summary.exam
     return [
         ("Software", f"{made.software} {made.version}, profile {made.profile}"),
-        ("Model", f"{made.bundle.name}, SHA-256 {made.bundle.digest[:32]}…"),
-        ("Encoder", f"{made.encoder.name}, SHA-256 {made.encoder.digest[:32]}…"),
+        ("Model", f"{made.bundle.name}, SHA-256 {made.bundle.digest[:16]}…"),
+        ("Encoder", f"{made.encoder.name}, SHA-256 {made.encoder.digest[:16]}…"),
         ("Exam", f"SHA-256 {exam.digest}"),
         ("Times", exam.clock.detail),
         ("This report", f"content {results.digest[:32]}; all settings are in summary.json"),
