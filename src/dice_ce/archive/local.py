@@ -80,10 +80,6 @@ class LocalEngine:
                     ended.append((task, Died(describe_death(task.item, how, deaths + 1))))
         return ended
 
-    def pids(self) -> list[int]:
-        """Return the processes that work on something."""
-        return [worker.pid for worker, _, _ in self._busy.values()]
-
     def close(self) -> None:
         """End all workers; killing them is safe, since everything they write is published whole."""
         for worker in [*self._idle, *(worker for worker, _, _ in self._busy.values())]:

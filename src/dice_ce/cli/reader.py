@@ -176,12 +176,13 @@ def run_list_accounts(options: argparse.Namespace) -> int:
 
 def run_export(options: argparse.Namespace) -> int:
     """Write the dataset."""
+    from dice_ce.outputs.report.words import plural
     from dice_ce.reader.reviews import export_reviews, open_reviews
 
     made = export_reviews(open_reviews(options.database), options.out, with_unsigned=options.unsigned)
     for line in made.remarks:
         complain(printable(line))
-    text = f"{options.out}: {made.exams} exams, {made.findings} findings"
+    text = f"{options.out}: {plural(made.exams, 'exam')}, {plural(made.findings, 'finding')}"
     emit(options, {"folder": str(options.out), "exams": made.exams, "findings": made.findings}, text)
     return 0
 

@@ -49,7 +49,6 @@ from dice_ce.taxonomy import Taxonomy
 TITLE = "DiCE-CE reader"
 FOREVER = "private, max-age=31536000, immutable"
 """Frames never change: their address holds what they are frames of."""
-MOST_STRIP = 48
 FRAME_SIZES: dict[str, int | None] = {"full": None, "512": 512, "256": 256, "128": 128}
 Plain = Annotated[str, StringConstraints(max_length=100, pattern=r"^[^\x00]*$")]
 
