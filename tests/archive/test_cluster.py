@@ -150,7 +150,7 @@ def test_machines_without_the_program_end_the_run_not_the_exams(
         driver = start(tmp_path, "--engine", "ray", "--ray-address", cluster.address)
         _, said = driver.communicate(timeout=300)
     assert driver.returncode == 1
-    assert "install the same version of it on every machine" in said
+    assert "install the same version everywhere" in said
     assert {row.state for row in rows(tmp_path / "archive").values()} == {"waiting"}
 
 

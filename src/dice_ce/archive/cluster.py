@@ -89,7 +89,7 @@ class RayEngine:
         except errors.RayTaskError as error:  # the task itself raises nothing
             reason = one_line(str(error.cause).strip().rpartition("\n")[2])
             raise InputError(
-                f"{self._where}: a machine cannot do the work ({reason}); install the same version of it on every machine"
+                f"{self._where}: a machine cannot do the work ({reason}); install the same version everywhere"
             ) from error
 
     @contextlib.contextmanager
