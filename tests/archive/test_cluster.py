@@ -45,7 +45,7 @@ def test_an_interrupted_run_goes_on_and_gives_what_one_machine_gives(tmp_path: P
         first.send_signal(signal.SIGINT)
         _, said = first.communicate(timeout=300)
         wait_until(lambda: not any(map(is_alive, readers)), "the end of the workers")
-    assert first.returncode == 130
+    assert first.returncode == 130, said
     assert "interrupted; finished work is kept" in said
     assert "Traceback" not in said
     (share / "waits.mp4").unlink()

@@ -23,6 +23,7 @@ from dice_ce.archive.sources import find_exams
 from dice_ce.archive.status import query_archive, read_status
 from dice_ce.archive.worker import perform, read_receipt
 from dice_ce.cli import main
+from dice_ce.cli.archive import stopped_by_signals
 from dice_ce.errors import StoreError
 from dice_ce.method.bundle import load_bundle
 from tests.archive.material import (
@@ -380,6 +381,20 @@ def test_an_interrupted_run_goes_on_where_it_stopped(how: signal.Signals, tmp_pa
     assert {name: versions(archive)[name] for name in done} == done
     assert run(tmp_path, out="fresh") == 0
     assert contents(archive / "results") == contents(tmp_path / "fresh" / "results")
+
+
+@pytest.mark.parametrize("how", [signal.SIGINT, signal.SIGTERM], ids=["ctrl-c", "terminated"])
+def test_an_interruption_that_a_library_takes_for_an_error_stays_one(how: signal.Signals) -> None:
+    def fail() -> None:
+        try:
+            os.kill(os.getpid(), how)
+        except KeyboardInterrupt as interruption:
+            raise StoreError("cannot be written; check the disk") from interruption
+
+    with pytest.raises(KeyboardInterrupt), stopped_by_signals():
+        fail()
+    with pytest.raises(StoreError), stopped_by_signals():
+        raise StoreError("cannot be written; check the disk")
 
 
 def test_an_interrupted_run_does_not_wait_for_storage_that_is_away(tmp_path: Path) -> None:

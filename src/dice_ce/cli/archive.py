@@ -139,7 +139,7 @@ def _run_once(options: argparse.Namespace, recipe: Recipe, items: Sequence[Item]
         places = places_of(options.out, identity, options.cache, options.scratch, scratch_bytes)
         limits = _limits(options)
         engine = _engine(options, limits)
-        with _stopped_by_sigterm(), ProgressBar(options.out.name, unit="exams") as bar:
+        with stopped_by_signals(), ProgressBar(options.out.name, unit="exams") as bar:
             run = Run(manifest, engine, recipe, places, limits, patience=options.patience, progress=bar, note=_note)
             return run.go(items)
 
@@ -157,17 +157,29 @@ def _opened(folder: Path, stack: contextlib.ExitStack) -> tuple[str, Manifest]:
 
 
 @contextlib.contextmanager
-def _stopped_by_sigterm() -> Iterator[None]:
-    """Stop as for Ctrl-C by the signal that Slurm, Kubernetes and `ray job stop` send."""
+def stopped_by_signals() -> Iterator[None]:
+    """Stop as for Ctrl-C also by the signal that Slurm, Kubernetes and `ray job stop` send.
 
-    def stop(*_: object) -> None:
+    Libraries may turn an interruption into errors of their own; it stays one.
+    """
+    came: list[int] = []
+
+    def stop(number: int, _: object) -> None:
+        came.append(number)
         raise KeyboardInterrupt
 
-    before = signal.signal(signal.SIGTERM, stop)
+    is_ignored = signal.getsignal(signal.SIGINT) is not signal.default_int_handler  # as shells have it with `&`
+    caught = [signal.SIGTERM] if is_ignored else [signal.SIGTERM, signal.SIGINT]
+    before = [signal.signal(one, stop) for one in caught]
     try:
         yield
+    except Exception as error:
+        if came:
+            raise KeyboardInterrupt from error
+        raise
     finally:
-        signal.signal(signal.SIGTERM, before)
+        for one, handler in zip(caught, before, strict=True):
+            signal.signal(one, handler)
 
 
 def _note(text: str) -> None:
