@@ -269,14 +269,12 @@ def test_a_killed_server_loses_nothing_and_the_page_says_what_is_not_saved(chrom
 
 def test_unsaved_decisions_survive_a_reload_of_the_page(desk: Desk, library: Server) -> None:
     desk.open_exam("reload")
-    address = desk.page.url
     desk.page.route("**/events", lambda route: route.abort())
     desk.press("j", "c")
     desk.until_text(".card.selected .state", "Not saved")
     desk.page.on("dialog", lambda dialog: dialog.accept())
     desk.page.unroute("**/events")
-    desk.page.goto(address.split("#")[0])
-    desk.page.reload()
+    desk.page.reload()  # once: a second one may come before all is saved, and Chromium complains of that
     desk.until_text(".card .state", "Confirmed")
     assert finding(review_of(library, "reload"), "1.1")["decision"] == "confirmed"
 
