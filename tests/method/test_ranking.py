@@ -63,16 +63,25 @@ def test_without_a_score_the_confidence_orders() -> None:
     assert [one.likelihood for one in after.judgments] == pytest.approx([0.7, 0.8])
 
 
+def test_where_confidence_gives_the_order_the_score_has_no_say() -> None:
+    judged = judge([[LESS_SURE] * 4, [SURE]], [0.0, 9.0])
+    after = rank_contexts(judged, ranker_of("frames"), RankingSettings("confidence", most_items=1))
+    assert verdicts(after) == ["unlikely", "kept"]
+
+
 def test_the_score_overrules_the_confidence() -> None:
     judged = judge([[LESS_SURE] * 4, [SURE]], [0.0, 9.0])
-    after = rank_contexts(judged, ranker_of("frames"), RankingSettings(most_items=1))
+    after = rank_contexts(judged, ranker_of("frames"), RankingSettings("likelihood", most_items=1))
     assert verdicts(after) == ["kept", "unlikely"]
     assert [one.likelihood for one in after.judgments] == pytest.approx([4 / 5, 1 / 2])  # sigmoid of log 4 and log 1
 
 
 def test_what_would_hardly_be_reported_is_set_aside() -> None:
     judged = judge([[SURE] * 3, [SURE]], [0.0, 900.0])
-    at = [verdicts(rank_contexts(judged, ranker_of("frames"), RankingSettings(tau))) for tau in (0.5, 0.501, 0.76)]
+    at = [
+        verdicts(rank_contexts(judged, ranker_of("frames"), RankingSettings("likelihood", tau)))
+        for tau in (0.5, 0.501, 0.76)
+    ]
     assert at == [["kept", "kept"], ["kept", "unlikely"], ["unlikely", "unlikely"]]
 
 
@@ -81,7 +90,9 @@ def test_of_contexts_close_together_the_likeliest_is_kept() -> None:
     judged = judge([[SURE], [LESS_SURE] * 2, [SURE] * 3, [SURE]], [0.0, 50.0, 90.0, 200.0])
 
     def apart(seconds: float) -> list[str]:
-        return verdicts(rank_contexts(judged, ranker_of("frames"), RankingSettings(apart_seconds=seconds)))
+        return verdicts(
+            rank_contexts(judged, ranker_of("frames"), RankingSettings("likelihood", apart_seconds=seconds))
+        )
 
     assert apart(39.9) == ["kept"] * 4
     assert apart(50.0) == ["kept", "beside_likelier", "kept", "kept"]
@@ -90,7 +101,7 @@ def test_of_contexts_close_together_the_likeliest_is_kept() -> None:
 
 def test_what_the_converger_dropped_is_in_nobody_s_way() -> None:
     judged = judge([[NORMAL] * 5, [DOUBTFUL] * 5, [SURE]], [0.0, 0.0, 0.0])
-    after = rank_contexts(judged, ranker_of("frames"), RankingSettings(apart_seconds=10, most_items=1))
+    after = rank_contexts(judged, ranker_of("frames"), RankingSettings("likelihood", apart_seconds=10, most_items=1))
     assert verdicts(after) == ["normal", "low_confidence", "kept"]
     assert all(one.likelihood > 0 for one in after.judgments), "a reader may ask for more of them, the likeliest first"
 
@@ -109,7 +120,7 @@ def test_nothing_is_lost_and_items_lie_apart(
     contexts: list[list[list[float]]], seconds: list[float], apart: float, most: int | None
 ) -> None:
     before = judge(contexts, sorted(seconds[: len(contexts)]))
-    after = rank_contexts(before, ranker_of("evidence"), RankingSettings(0.0, apart, most))
+    after = rank_contexts(before, ranker_of("evidence"), RankingSettings("likelihood", 0.0, apart, most))
     for old, new in zip(before.judgments, after.judgments, strict=True):
         assert all(vars(new)[name] is value for name, value in vars(old).items() if name not in CHANGED)
         assert new.verdict == old.verdict or old.verdict == "kept"

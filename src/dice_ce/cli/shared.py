@@ -99,7 +99,8 @@ def add_setting_options(parser: argparse.ArgumentParser) -> None:
 
     group = parser.add_argument_group("settings", "Instead of those of the profile.")
     for one in declarations(Settings).values():
-        paper = f" (paper: {one.off:g})" if one.rule else ""
+        off = f"{one.off:g}" if isinstance(one.off, float) else one.off
+        paper = f" (paper: {off})" if one.rule else ""
         values = "{" + ",".join(one.choices) + "}" if one.choices else one.name.upper()
         read, dest = parsed_by(one.parse), SETTING + one.name
         group.add_argument(one.option, dest=dest, type=read, metavar=values, default=UNSET, help=one.help + paper)

@@ -19,6 +19,7 @@ from dice_ce.exam.open import Exam, open_exam
 from dice_ce.features.extraction import extract
 from dice_ce.features.gate import GateConfig
 from dice_ce.features.store import Features
+from dice_ce.method.beyond.naming import name_contexts
 from dice_ce.method.beyond.prior import adapt
 from dice_ce.method.beyond.ranking import Ranker, rank_contexts
 from dice_ce.method.beyond.where import locate_evidence
@@ -121,7 +122,8 @@ def judge_contexts(woven: Woven, settings: Settings, ranker: Ranker | None = Non
     candidates, normal = woven.diagnosed.candidates, woven.diagnosed.taxonomy.normal
     distributions = adapt(woven.diagnosed.distributions, candidates.score, normal, settings.prior)
     judgments = converge(woven.contexts, distributions, normal, settings.converger)
-    return rank_contexts(Judged(woven, distributions, tuple(judgments)), ranker, settings.ranking)
+    named = name_contexts(Judged(woven, distributions, tuple(judgments)), settings.naming)
+    return rank_contexts(named, ranker, settings.ranking)
 
 
 def provenance(

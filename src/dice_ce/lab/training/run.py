@@ -101,14 +101,7 @@ def train(
     licences, what to beware of.
     """
     check_encoder(encoder)
-    if config.diagnoser == "network":
-        from dice_ce.lab.training.second import check_trainable
-
-        check_trainable(encoder)
-    data = gather(paths, taxonomy.labels)
-    if fold_encoders and len(fold_encoders) != data.folds:
-        raise UsageError(f"--fold-encoders: {len(fold_encoders)} encoders for {data.folds} folds; train one for each")
-    _ = data.exams  # refuses one name for two exams before anything is encoded, not hours later
+    data = _gather(paths, taxonomy, encoder, fold_encoders, config)
 
     def samples_of(fold: int) -> tuple[Samples, npt.NDArray[np.int64]]:
         seen = samples_of_cases(data, fold_encoders[fold] if fold_encoders else encoder, taxonomy, config, watch)
@@ -120,23 +113,15 @@ def train(
     samples = samples_of_cases(data, encoder, taxonomy, config, watch)
     known = samples[fold_of(samples, data) >= 0]
     selector, diagnoser = train_selector(known, config.head), train_diagnoser(known, config.head)
-    calibration, temperature = held_out.calibration(), held_out.temperature()
-    second = None
-    scored = held_out
+    second, scored = None, held_out
     if config.diagnoser == "network":
-        # Fine-tuning takes hours, so there is one network, and one fold that it is calibrated on.
-        second = _second_network(data, known[fold_of(known, data) > 0], encoder, taxonomy, config, out, watch)
-        scored = held_out[(held_out.fold == 0) & held_out.samples.labels.any(axis=1)]
-        scored = replace(scored, logits=_network_logits(scored.samples, second, data))
-        temperature = scored.temperature()
+        second, scored = _second_network(data, known, held_out, encoder, taxonomy, config, out, watch)
+    calibration, temperature = held_out.calibration(), scored.temperature()
     figures = {HELD_OUT: measure_figures(scored, calibration, temperature, taxonomy)}
-    tested = samples[fold_of(samples, data) < 0].once()
-    if len(tested):
-        figures[TEST] = _test_figures(
-            tested, selector.head, diagnoser.head, second, data, calibration, temperature, taxonomy
-        )
+    if len(tested := samples[fold_of(samples, data) < 0].once()):
+        asked = _ask_about(tested, selector.head, diagnoser.head, second, data)
+        figures[TEST] = measure_figures(asked, calibration, temperature, taxonomy)
     reliability = label_reliability(scored, taxonomy)
-    curves = Curves(selector, diagnoser)
     save_bundle(
         out,
         name=name,
@@ -149,9 +134,28 @@ def train(
         card=write_card(name, notes, encoder, taxonomy, data, samples.once(), figures, reliability, config.near),
         reliability=reliability,
         familiarity=replace(fit_familiarity(known.vectors), limit=held_out.limit()),
-        attachments=attachments(curves),
+        attachments=attachments(Curves(selector, diagnoser)),
     )
     return load_bundle(out), figures
+
+
+def _gather(
+    paths: Sequence[Path],
+    taxonomy: Taxonomy,
+    encoder: Encoder,
+    fold_encoders: Sequence[Encoder],
+    config: TrainConfig,
+) -> TrainingData:
+    """Read what there is to learn from; refuse what cannot work before anything is encoded, not hours later."""
+    if config.diagnoser == "network":
+        from dice_ce.lab.training.second import check_trainable
+
+        check_trainable(encoder)
+    data = gather(paths, taxonomy.labels)
+    if fold_encoders and len(fold_encoders) != data.folds:
+        raise UsageError(f"--fold-encoders: {len(fold_encoders)} encoders for {data.folds} folds; train one for each")
+    _ = data.exams  # refuses one name for two exams
+    return data
 
 
 def save_fold_bundles(folder: Path, held_out: HeldOut, encoders: Sequence[Encoder], taxonomy: Taxonomy) -> None:
@@ -172,41 +176,38 @@ def save_fold_bundles(folder: Path, held_out: HeldOut, encoders: Sequence[Encode
         )
 
 
-def _test_figures(
-    tested: Samples,
-    selector: Head,
-    diagnoser: Head,
-    second: OnnxEncoder | None,
-    data: TrainingData,
-    calibration: Calibration,
-    temperature: float,
-    taxonomy: Taxonomy,
-) -> Figures:
+def _ask_about(
+    tested: Samples, selector: Head, diagnoser: Head, second: OnnxEncoder | None, data: TrainingData
+) -> HeldOut:
+    """Let the networks that ship judge the test cases."""
     if second is not None:
         tested = tested.labelled()
     logits = diagnoser(tested.vectors) if second is None else _network_logits(tested, second, data)
     nowhere, unmeasured = np.full(len(tested), -1), np.full(len(tested), np.nan)
-    asked = HeldOut(tested, nowhere, selector(tested.vectors)[:, 0], logits, unmeasured, ())
-    return measure_figures(asked, calibration, temperature, taxonomy)
+    return HeldOut(tested, nowhere, selector(tested.vectors)[:, 0], logits, unmeasured, ())
 
 
 def _second_network(
     data: TrainingData,
-    samples: Samples,
+    known: Samples,
+    held_out: HeldOut,
     encoder: Encoder,
     taxonomy: Taxonomy,
     config: TrainConfig,
     out: Path,
     watch: Watch,
-) -> OnnxEncoder:
+) -> tuple[OnnxEncoder, HeldOut]:
+    """Fine-tune a diagnoser of its own. That takes hours, so there is one, and one fold that it is judged on."""
     from dice_ce.lab.training.finetune import Recipe
     from dice_ce.lab.training.second import train_second_network
 
     work = cache_root() / "training" / hashlib.sha256(str(out.resolve()).encode()).hexdigest()[:16]
     recipe = Recipe(steps=config.steps, seed=config.head.seed)
     bar = watch("fine-tuning the diagnoser", "steps")
-    # Views are for the heads; the network draws its own.
-    return train_second_network(samples.once(), data.exams, encoder, taxonomy, work, recipe=recipe, progress=bar)
+    samples = known[fold_of(known, data) > 0].once()  # views are for the heads; the network draws its own
+    network = train_second_network(samples, data.exams, encoder, taxonomy, work, recipe=recipe, progress=bar)
+    judged = held_out[(held_out.fold == 0) & held_out.samples.labels.any(axis=1)]
+    return network, replace(judged, logits=_network_logits(judged.samples, network, data))
 
 
 def _network_logits(samples: Samples, network: OnnxEncoder, data: TrainingData) -> Floats:

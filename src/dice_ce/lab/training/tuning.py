@@ -24,7 +24,7 @@ from dice_ce.datasets.tables import Annotation
 from dice_ce.errors import InputError
 from dice_ce.files import write_atomically
 from dice_ce.lab.training.ranking import contexts_of, fit_ranker, with_rankers
-from dice_ce.method.beyond.ranking import Ranker, RankingSettings
+from dice_ce.method.beyond.ranking import Ranker
 from dice_ce.method.bundle import Bundle, Profile
 from dice_ce.method.selector import SelectorSettings
 from dice_ce.method.settings import Settings
@@ -40,8 +40,8 @@ TRIALS_PER_WEAVING = 10
 """Trials that share candidates and contexts, which is what costs time."""
 MOST_ITEMS = 32.0
 """Items per exam, on average, that a summary may have: the budget of the baselines."""
-LONG, SHORT = 64.0, 8.0
-"""The same for the profiles `sensitive` and `short`."""
+LONG = 64.0
+"""The same for the profile `sensitive`."""
 DECIDES_CONTEXTS = declarations(SelectorSettings).keys() | declarations(WeaverSettings).keys()
 
 
@@ -130,7 +130,7 @@ class Scorer:
         exams = list(self.ground.exams)
         if method.is_ours:
             (settings,) = method.build({**values, **method.fixed})
-            if settings.ranking != RankingSettings():  # by default the order of contexts decides nothing
+            if settings.ranking.order == "likelihood":
                 exams = with_rankers(exams, self.ground.annotations, self.ground.groups, settings)
         return self.trial(values, {exam.exam_id: method.run(exam, values) for exam in exams})
 
@@ -302,11 +302,6 @@ PROFILES: Mapping[str, tuple[str, str, Rank]] = {
         "dice",
         f"most sensitive within {LONG:g} items per exam",
         lambda trial: (trial.items <= LONG, trial.sensitivity, trial.ldr),
-    ),
-    "short": (
-        "dice",
-        f"best within {SHORT:g} items per exam",
-        lambda trial: (trial.items <= SHORT, *trial.rank),
     ),
 }
 """Profiles that tuning makes: of which method's trials, what it is for, and which trial is best."""

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
-from typing import Self
+from typing import Literal, Self
 
 import numpy as np
 import numpy.typing as npt
@@ -34,9 +34,16 @@ TINY = 1e-6
 class RankingSettings:
     """Which of the contexts that the converger kept become items."""
 
+    order: Literal["confidence", "likelihood"] = setting(
+        "confidence",
+        "which contexts come first: those the converger is surest of, or those a report would likeliest mention",
+        search=("confidence", "likelihood"),
+        rule="Context score",
+        off="confidence",
+    )
     tau_report: float = setting(
         0.0,
-        "likelihood of being reported below which a context is set aside",
+        "value of what orders contexts below which one is set aside",
         low=0,
         high=1,
         search=(0.0, 0.02, 0.05, 0.1, 0.2, 0.3, 0.4),
@@ -123,12 +130,15 @@ class Ranker:
 def rank_contexts(judged: Judged, ranker: Ranker | None, settings: RankingSettings) -> Judged:
     """Give every context its likelihood, and set aside what is unlikely, beside a likelier one, or beyond the limit.
 
-    Without a ranker the confidence stands for it.
+    Without a ranker, or where confidence gives the order, the confidence stands for it.
     """
     judgments = list(judged.judgments)
     if not judgments:
         return judged
-    likelihood = ranker(describe_contexts(judged)) if ranker else np.array([one.confidence for one in judgments])
+    if ranker and settings.order == "likelihood":
+        likelihood = ranker(describe_contexts(judged))
+    else:
+        likelihood = np.array([one.confidence for one in judgments])
     judgments = [replace(one, likelihood=float(value)) for one, value in zip(judgments, likelihood, strict=True)]
     kept: list[float] = []
     for i in sorted((i for i, one in enumerate(judgments) if one.verdict == "kept"), key=lambda i: (-likelihood[i], i)):
