@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import gc
+import itertools
 import json
 import os
 import shutil
@@ -11,8 +12,10 @@ import signal
 import subprocess
 import sys
 import threading
+from collections.abc import Callable, Sequence
 from pathlib import Path
 
+import numpy as np
 import pytest
 
 from dice_ce.archive.items import Item, Limits, Outcome, Recipe, Result, Task, Trouble
@@ -26,6 +29,7 @@ from dice_ce.cli import main
 from dice_ce.cli.archive import stopped_by_signals
 from dice_ce.errors import StoreError
 from dice_ce.method.bundle import load_bundle
+from dice_ce.types import Image
 from tests.archive.material import (
     contents,
     make_long,
@@ -36,6 +40,8 @@ from tests.archive.material import (
     start,
     wait_until,
 )
+from tests.material import write_image, write_video, zipped
+from tests.method.test_pipeline import save_colour_bundle
 
 pytest.importorskip("pyarrow")
 
@@ -506,6 +512,92 @@ def test_what_is_written_in_the_moment_when_storage_goes_away_is_written_again(t
     assert outcome.state == "done"
     written = [list(archive.glob(pattern)) for pattern in ("results/**/summary.json", "frames/*.parquet")]
     assert [receipts(archive), *map(len, written)] == [1, 1, 1]
+
+
+BLOCK_READ = 2
+"""How often a worker has said that it is alive when it has read the first frames of an exam, and not yet the last."""
+
+
+def noisy_frames(count: int = 150) -> list[Image]:
+    """Images that no codec makes small, so that nobody has read all of an exam after some of its frames."""
+    rng = np.random.default_rng(0)
+    return [rng.integers(0, 256, (48, 48, 3), np.uint8).repeat(2, axis=0).repeat(2, axis=1) for _ in range(count)]
+
+
+def write_folder(folder: Path, images: Sequence[Image]) -> Path:
+    folder.mkdir()
+    for number, image in enumerate(images):
+        write_image(folder / f"{number:04d}.png", image)
+    return folder
+
+
+def fail_reading(path: Path) -> None:
+    """Let every further read of an open file fail with EIO, as where a share has gone away.
+
+    Its descriptor becomes one of this process's own memory, where nothing is at the addresses of a small file.
+    """
+    with open("/proc/self/mem", "rb") as nothing:
+        for entry in Path("/proc/self/fd").iterdir():
+            with contextlib.suppress(OSError):
+                if entry.readlink() == path:
+                    os.dup2(nothing.fileno(), int(entry.name))
+
+
+def cut_off(path: Path) -> None:
+    os.truncate(path, path.stat().st_size // 2)
+
+
+def overwrite(path: Path) -> None:
+    """Write other content of the same length into the file."""
+    with path.open("r+b") as file:
+        file.write(bytes(path.stat().st_size))
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="needs /proc")
+@pytest.mark.parametrize("hurt", [fail_reading, cut_off, overwrite])
+@pytest.mark.parametrize("kind", ["mp4", "avi", "ts", "zip"])
+def test_an_exam_whose_storage_fails_in_the_middle_is_read_again_not_called_damaged(
+    kind: str, hurt: Callable[[Path], None], tmp_path: Path
+) -> None:
+    save_colour_bundle(tmp_path / "bundle")
+    exam, images = tmp_path / f"exam.{kind}", noisy_frames()
+    if kind == "zip":
+        zipped(write_folder(tmp_path / "frames", images), exam)
+    else:
+        write_video(exam, images, options={"g": "20", "crf": "10", "bf": "0"})
+    content = exam.read_bytes()
+    task = task_of(tmp_path, find_exams([str(exam)])[0], Limits())
+    steps = itertools.count()
+
+    def half_way() -> None:
+        if next(steps) == BLOCK_READ:
+            hurt(exam)
+
+    trouble = perform(task, half_way)
+    assert isinstance(trouble, Trouble), trouble
+    assert f"{exam}: reading broke off" in trouble.reason
+    exam.write_bytes(content)
+    outcome = perform(task)
+    assert isinstance(outcome, Outcome)
+    assert (outcome.state, outcome.frames, outcome.decoded) == ("done", len(images), len(images))
+
+
+def test_a_frame_that_disappears_or_changes_while_its_folder_is_read_is_not_called_damaged(tmp_path: Path) -> None:
+    save_colour_bundle(tmp_path / "bundle")
+    images = noisy_frames()
+    folder = write_folder(tmp_path / "exam", images)
+    last = sorted(folder.iterdir())[-1]
+    content = last.read_bytes()
+    for hurt in (Path.unlink, lambda path: path.write_bytes(content[:100])):
+        task = task_of(tmp_path, find_exams([str(folder)])[0], Limits())
+        steps = itertools.count()
+        trouble = perform(task, lambda: hurt(last) if next(steps) == BLOCK_READ else None)  # noqa: B023  called at once
+        assert isinstance(trouble, Trouble), trouble
+        assert f"{last}: reading broke off" in trouble.reason
+        last.write_bytes(content)
+    outcome = perform(task)
+    assert isinstance(outcome, Outcome)
+    assert (outcome.state, outcome.decoded) == ("done", len(images))
 
 
 @pytest.fixture
