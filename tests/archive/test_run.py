@@ -21,9 +21,10 @@ import pytest
 from dice_ce.archive.items import Item, Limits, Outcome, Recipe, Result, Task, Trouble
 from dice_ce.archive.local import LocalEngine
 from dice_ce.archive.manifest import Manifest, Row, create_archive, driver_lock
+from dice_ce.archive.report import render
 from dice_ce.archive.run import choose_targets, places_of
 from dice_ce.archive.sources import find_exams
-from dice_ce.archive.status import query_archive, read_status
+from dice_ce.archive.status import Status, query_archive, read_status
 from dice_ce.archive.worker import perform, read_receipt
 from dice_ce.cli import main
 from dice_ce.cli.archive import stopped_by_signals
@@ -42,6 +43,7 @@ from tests.archive.material import (
 )
 from tests.material import write_image, write_video, zipped
 from tests.method.test_pipeline import save_colour_bundle
+from tests.reader.browsing import open_chromium
 
 pytest.importorskip("pyarrow")
 
@@ -403,6 +405,15 @@ def test_an_interruption_that_a_library_takes_for_an_error_stays_one(how: signal
         raise StoreError("cannot be written; check the disk")
 
 
+def test_an_interruption_that_is_dropped_is_heeded_later() -> None:
+    with stopped_by_signals() as heed:
+        heed()
+        with contextlib.suppress(KeyboardInterrupt):  # as where it comes in a destructor
+            os.kill(os.getpid(), signal.SIGTERM)
+        with pytest.raises(KeyboardInterrupt):
+            heed()
+
+
 def test_an_interrupted_run_does_not_wait_for_storage_that_is_away(tmp_path: Path) -> None:
     share, archive = make_share(tmp_path, exams=1), tmp_path / "archive"
     os.mkfifo(share / "waits.mp4")
@@ -666,6 +677,19 @@ def test_tables_status_and_report_tell_the_same(tmp_path: Path, capfd: pytest.Ca
     assert "not a readable video" in page
     assert main(["archive", "report", str(archive), "--out", str(tmp_path / "again.html")]) == 0
     assert (tmp_path / "again.html").read_text() == page
+
+
+@pytest.mark.parametrize("width", [390, 1440])
+def test_plots_of_the_report_can_be_read_on_a_narrow_screen(width: int) -> None:
+    counts = {"waiting": 0, "done": 2, "failed": 0, "skipped": 0}
+    status = Status(counts, 9, {"ulcer": {"2026-01": 3}}, (), None, False, 2, 60.0, 60.0)
+    with open_chromium() as chromium:
+        page = chromium.new_page(viewport={"width": width, "height": 900})
+        page.set_content(render("archive", status, [4, 5], [1.0, 2.0]))
+        plots = page.evaluate("[...document.querySelectorAll('svg')].map(svg => svg.getBoundingClientRect().width)")
+        assert len(plots) == 2
+        assert min(plots) >= 640  # drawn for 720: smaller, its words would be too small
+        assert page.evaluate("document.documentElement.scrollWidth") == width
 
 
 def test_a_query_reads_nothing_but_the_archive(tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
