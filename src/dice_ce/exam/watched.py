@@ -34,6 +34,7 @@ class WatchedFile(io.RawIOBase):
         try:
             self._file = path.open("rb", buffering=0)
         except OSError as error:
+            super().close()  # or the end of this object would miss the file
             raise unreadable(path, error) from error
         self.stamp = stamp or self._now()
         self._check()
