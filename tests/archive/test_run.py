@@ -599,12 +599,16 @@ def test_a_frame_that_disappears_or_changes_while_its_folder_is_read_is_not_call
     folder = write_folder(tmp_path / "exam", images)
     last = sorted(folder.iterdir())[-1]
     content = last.read_bytes()
-    for hurt in (Path.unlink, lambda path: path.write_bytes(content[:100])):
+    changes: dict[str, Callable[[Path], object]] = {
+        "cannot be read": Path.unlink,
+        "reading broke off": lambda path: path.write_bytes(content[:100]),
+    }
+    for said, hurt in changes.items():
         task = task_of(tmp_path, find_exams([str(folder)])[0], Limits())
         steps = itertools.count()
         trouble = perform(task, lambda: hurt(last) if next(steps) == BLOCK_READ else None)  # noqa: B023  called at once
         assert isinstance(trouble, Trouble), trouble
-        assert f"{last}: reading broke off" in trouble.reason
+        assert f"{last}: {said}" in trouble.reason
         last.write_bytes(content)
     outcome = perform(task)
     assert isinstance(outcome, Outcome)

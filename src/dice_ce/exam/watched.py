@@ -95,9 +95,10 @@ def stamp_of(path: Path) -> Stamp:
 
 def unreadable(path: Path, error: OSError) -> ExamError:
     """Tell a file that may not be read from one that cannot be read just now."""
+    reason = f"{path}: cannot be read ({error.strerror}); check the"
     if isinstance(error, PermissionError):
-        return ExamError(f"{path}: cannot be read ({error.strerror}); check the permissions")
-    return UnreachableError(_lost(path, error.strerror))
+        return ExamError(f"{reason} permissions")
+    return UnreachableError(f"{reason} disk or share, then start again")
 
 
 def changed_meanwhile(path: Path) -> UnreachableError:
