@@ -125,7 +125,8 @@ class RayEngine:
     def close(self) -> None:
         """Leave the cluster, if that is still there; Ray ends what a driver that leaves has started.
 
-        Nothing is cancelled: Ray ends the driver at once, with exit code 1, if a task is done while it is cancelled.
+        Nothing is cancelled: where tasks were, Ray 2.60 once ended the driver with exit code 1 ("Tried to complete task
+        that was not pending"), most likely because one was done in that moment.
         """
         self._tasks.clear()
         with contextlib.suppress(Exception):  # Ray also raises plain exceptions
