@@ -24,8 +24,9 @@ test-hard: .venv/dev-installed  ## all tests three times, in random order, besid
 soak: .venv/dev-installed  ## kill a thousand runs at random moments and look at what they leave; takes about ten minutes
 	$(BIN)/python -m tests.soak --kills 1000
 
-archive-faults: .venv/dev-installed  ## kill workers, nodes and drivers of a Ray cluster at random; about ten minutes
+archive-faults: .venv/dev-installed  ## kill workers, nodes and drivers of a Ray cluster at random, interrupt runs; takes minutes
 	$(BIN)/python -m tests.archive.faults --kills 40
+	$(BIN)/python -m tests.archive.interrupts --times 20
 	DICE_CE_FAULTS=1 $(BIN)/python -m pytest tests/archive/test_cluster.py
 
 lint: .venv/dev-installed  ## style and types

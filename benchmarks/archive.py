@@ -1,11 +1,14 @@
 """What an archive costs: exams per hour against the ideal, overhead per exam, and the manifest at 1,000 to 100,000.
 
-    python benchmarks/archive.py [--exams 20] [--frames 200] [--runs 2] [--no-ray] [--only throughput|manifest]
+    python benchmarks/archive.py [--exams 20] [--frames 200] [--runs 2] [--no-ray] [--only throughput|manifest|ratios]
 
 Throughput is measured on simulated exams with the shipped bundle: every engine and number of workers in turn, several
 times, in one run. The ideal of N workers is the time that one process needs for opening, features and summaries of all
 exams, divided by N; nothing is subtracted. The manifest is measured with a stub in the place of the engine, which
 answers at once without decoding anything: those figures are the driver's own.
+
+`--only ratios` answers two questions in a few minutes on two quiet cores: whether a second worker halves the time, and
+whether short exams take longer than their frames, which are those of one long exam that is made of the same packets.
 """
 
 from __future__ import annotations
@@ -22,6 +25,8 @@ import tempfile
 import time
 from collections.abc import Callable, Sequence
 from pathlib import Path
+
+import av
 
 from dice_ce.archive.engine import Engine
 from dice_ce.archive.items import FindingRow, Item, Limits, Outcome, Recipe, Result, Task
@@ -193,6 +198,47 @@ def measure_throughput(exams: int, frames: int, runs: int, with_ray: bool) -> No
     print(Table.of(header, rows).text(), flush=True)
 
 
+def joined(parts: Sequence[Path], target: Path) -> None:
+    """Put the packets of several videos into one, as they are."""
+    with av.open(str(target), "w") as output:
+        stream, begin = None, 0
+        for part in parts:
+            with av.open(str(part)) as video:
+                source = video.streams.video[0]
+                stream = stream or output.add_stream_from_template(source)
+                packets = [packet for packet in video.demux(source) if packet.size]
+                for packet in packets:
+                    packet.pts, packet.dts = (packet.pts or 0) + begin, (packet.dts or 0) + begin
+                    packet.stream = stream
+                    output.mux(packet)
+                begin = max((packet.pts or 0) + (packet.duration or 0) for packet in packets)
+
+
+def measure_ratios(exams: int, frames: int, runs: int) -> None:
+    """Print both ratios, each of neighbouring runs, because the machine's speed changes."""
+    with tempfile.TemporaryDirectory() as temporary:
+        work = Path(temporary)
+        make_exams(work / "short", exams, frames)
+        (work / "long").mkdir()
+        joined(sorted((work / "short").glob("*.mp4")), work / "long" / "exam.mp4")
+        with open_exam(work / "long" / "exam.mp4") as exam:
+            assert len(exam) == exams * frames, len(exam)
+        times: list[tuple[float, float, float]] = []
+        for _ in range(runs):
+            ways = (("short", 1), ("short", 2), ("long", 1))
+            one, two, long = (
+                by_engine(work / name, work, lambda limits, count=count: LocalEngine(count, limits))[0]  # type: ignore[misc]
+                for name, count in ways
+            )
+            times.append((one, two, long))
+    load = f"load {os.getloadavg()[0]:.1f} on {os.cpu_count()} cores"
+    print(f"{exams} exams of {frames} frames; the start of workers counts; median of {runs}; {load}")
+    one, two, long = (statistics.median(values) for values in zip(*times, strict=True))
+    print(f"1 worker {one:.1f} s, 2 workers {two:.1f} s, one exam of all frames with 1 worker {long:.1f} s")
+    print(f"a second worker: {statistics.median(a / b for a, b, _ in times):.2f} times as fast")
+    print(f"{exams} short exams: {statistics.median(a / c for a, _, c in times):.2f} times as long as their frames")
+
+
 class StubEngine:
     """Answers at once, with three findings: for what the driver itself costs."""
 
@@ -286,11 +332,14 @@ def main() -> None:
     parser.add_argument("--frames", type=int, default=200)
     parser.add_argument("--runs", type=int, default=2)
     parser.add_argument("--no-ray", action="store_true")
-    parser.add_argument("--only", choices=("throughput", "manifest"))
+    parser.add_argument("--only", choices=("throughput", "manifest", "ratios"))
     parser.add_argument("--manifest", type=int, help=argparse.SUPPRESS)
     options = parser.parse_args()
     if options.manifest:
         measure_manifest(options.manifest)
+        return
+    if options.only == "ratios":
+        measure_ratios(options.exams, options.frames, options.runs)
         return
     if options.only != "throughput":
         measure_manifests()

@@ -3,6 +3,7 @@
 DiceError                      exit code
 ├── InputError                     1      an exam, a clock, a cache or a model that cannot be used
 │   ├── ExamError                         the video, folder or zip cannot be read
+│   │   └── UnreachableError              its storage failed, or the file changed, while it was read
 │   ├── ClockError                        the exam clock is wrong or missing
 │   ├── EncoderError                      an encoder cannot be loaded or was fed the wrong thing
 │   ├── BundleError                       a model bundle is damaged or does not fit
@@ -33,6 +34,10 @@ class InputError(DiceError):
 
 class ExamError(InputError):
     """The video, folder or zip cannot be read as an exam."""
+
+
+class UnreachableError(ExamError):
+    """The storage of an exam failed, or the file changed, while it was read: that says nothing about the exam."""
 
 
 class ClockError(InputError):

@@ -119,6 +119,20 @@ def test_an_exam_that_fills_the_memory_of_a_node_is_not_tried_for_ever(
 
 
 @faults
+def test_an_interrupted_run_leaves_no_work_on_the_cluster(tmp_path: Path) -> None:
+    share = make_share(tmp_path, exams=1)
+    os.mkfifo(share / "waits.mp4")
+    with small_cluster(nodes=1) as cluster:
+        driver = start(tmp_path, "--engine", "ray", "--ray-address", cluster.address)
+        with opened_by_a_reader(share / "waits.mp4", driver):
+            readers = readers_of(share / "waits.mp4")
+            driver.send_signal(signal.SIGINT)
+            _, said = driver.communicate(timeout=300)
+            wait_until(lambda: not any(map(is_alive, readers)), "the end of the workers")
+    assert driver.returncode == 130, said
+
+
+@faults
 def test_a_cluster_that_is_gone_is_no_exams_fault(tmp_path: Path) -> None:
     share, archive = make_share(tmp_path, exams=3), tmp_path / "archive"
     os.mkfifo(share / "waits.mp4")

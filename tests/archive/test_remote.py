@@ -15,10 +15,10 @@ from pathlib import Path
 import pytest
 
 from dice_ce.archive.items import Item
-from dice_ce.archive.remote import staged
+from dice_ce.archive.remote import BLOCK, staged
 from dice_ce.archive.sources import find_exams
 from dice_ce.cli import main
-from dice_ce.errors import InputError
+from dice_ce.errors import InputError, StoreError
 from tests.archive.material import contents, make_share, run, wait_until
 from tests.peers import MOTO, free_port, miss
 
@@ -197,6 +197,17 @@ def test_workers_read_a_staged_exam_together_and_are_not_taken_for_hung_while_it
         assert reads.wait(60)
     thread.join(60)
     assert staged_bytes(scratch) == 400
+
+
+def test_an_exam_that_is_cut_short_on_the_way_is_not_staged(tmp_path: Path) -> None:
+    (item,) = items_of(tmp_path / "far", [2 * BLOCK])
+    whole = Path(item.place.removeprefix("file://"))
+    with (
+        pytest.raises(StoreError, match="of 16,777,216 bytes came"),
+        staged(item, tmp_path / "scratch", 4 * BLOCK, lambda: os.truncate(whole, BLOCK)),
+    ):
+        pass
+    assert staged_bytes(tmp_path / "scratch") == 0
 
 
 def test_an_exam_waits_for_room_rather_than_exceed_it(tmp_path: Path) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import gc
+import itertools
 import json
 import os
 import shutil
@@ -11,21 +12,25 @@ import signal
 import subprocess
 import sys
 import threading
+from collections.abc import Callable, Sequence
 from pathlib import Path
 
+import numpy as np
 import pytest
 
 from dice_ce.archive.items import Item, Limits, Outcome, Recipe, Result, Task, Trouble
 from dice_ce.archive.local import LocalEngine
 from dice_ce.archive.manifest import Manifest, Row, create_archive, driver_lock
+from dice_ce.archive.report import render
 from dice_ce.archive.run import choose_targets, places_of
 from dice_ce.archive.sources import find_exams
-from dice_ce.archive.status import query_archive, read_status
+from dice_ce.archive.status import Status, query_archive, read_status
 from dice_ce.archive.worker import perform, read_receipt
 from dice_ce.cli import main
 from dice_ce.cli.archive import stopped_by_signals
 from dice_ce.errors import StoreError
 from dice_ce.method.bundle import load_bundle
+from dice_ce.types import Image
 from tests.archive.material import (
     contents,
     make_long,
@@ -36,6 +41,9 @@ from tests.archive.material import (
     start,
     wait_until,
 )
+from tests.material import write_image, write_video, zipped
+from tests.method.test_pipeline import save_colour_bundle
+from tests.reader.browsing import open_chromium
 
 pytest.importorskip("pyarrow")
 
@@ -397,6 +405,15 @@ def test_an_interruption_that_a_library_takes_for_an_error_stays_one(how: signal
         raise StoreError("cannot be written; check the disk")
 
 
+def test_an_interruption_that_is_dropped_is_heeded_later() -> None:
+    with stopped_by_signals() as heed:
+        heed()
+        with contextlib.suppress(KeyboardInterrupt):  # as where it comes in a destructor
+            os.kill(os.getpid(), signal.SIGTERM)
+        with pytest.raises(KeyboardInterrupt):
+            heed()
+
+
 def test_an_interrupted_run_does_not_wait_for_storage_that_is_away(tmp_path: Path) -> None:
     share, archive = make_share(tmp_path, exams=1), tmp_path / "archive"
     os.mkfifo(share / "waits.mp4")
@@ -508,6 +525,96 @@ def test_what_is_written_in_the_moment_when_storage_goes_away_is_written_again(t
     assert [receipts(archive), *map(len, written)] == [1, 1, 1]
 
 
+BLOCK_READ = 2
+"""How often a worker has said that it is alive when it has read the first frames of an exam, and not yet the last."""
+
+
+def noisy_frames(count: int = 150) -> list[Image]:
+    """Images that no codec makes small, so that nobody has read all of an exam after some of its frames."""
+    rng = np.random.default_rng(0)
+    return [rng.integers(0, 256, (48, 48, 3), np.uint8).repeat(2, axis=0).repeat(2, axis=1) for _ in range(count)]
+
+
+def write_folder(folder: Path, images: Sequence[Image]) -> Path:
+    folder.mkdir()
+    for number, image in enumerate(images):
+        write_image(folder / f"{number:04d}.png", image)
+    return folder
+
+
+def fail_reading(path: Path) -> None:
+    """Let every further read of an open file fail with EIO, as where a share has gone away.
+
+    Its descriptor becomes one of this process's own memory, where nothing is at the addresses of a small file.
+    """
+    with open("/proc/self/mem", "rb") as nothing:
+        for entry in Path("/proc/self/fd").iterdir():
+            with contextlib.suppress(OSError):
+                if entry.readlink() == path:
+                    os.dup2(nothing.fileno(), int(entry.name))
+
+
+def cut_off(path: Path) -> None:
+    os.truncate(path, path.stat().st_size // 2)
+
+
+def overwrite(path: Path) -> None:
+    """Write other content of the same length into the file."""
+    with path.open("r+b") as file:
+        file.write(bytes(path.stat().st_size))
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="needs /proc")
+@pytest.mark.parametrize("hurt", [fail_reading, cut_off, overwrite])
+@pytest.mark.parametrize("kind", ["mp4", "avi", "ts", "zip"])
+def test_an_exam_whose_storage_fails_in_the_middle_is_read_again_not_called_damaged(
+    kind: str, hurt: Callable[[Path], None], tmp_path: Path
+) -> None:
+    save_colour_bundle(tmp_path / "bundle")
+    exam, images = tmp_path / f"exam.{kind}", noisy_frames()
+    if kind == "zip":
+        zipped(write_folder(tmp_path / "frames", images), exam)
+    else:
+        write_video(exam, images, options={"g": "20", "crf": "10", "bf": "0"})
+    content = exam.read_bytes()
+    task = task_of(tmp_path, find_exams([str(exam)])[0], Limits())
+    steps = itertools.count()
+
+    def half_way() -> None:
+        if next(steps) == BLOCK_READ:
+            hurt(exam)
+
+    trouble = perform(task, half_way)
+    assert isinstance(trouble, Trouble), trouble
+    assert f"{exam}: reading broke off" in trouble.reason
+    exam.write_bytes(content)
+    outcome = perform(task)
+    assert isinstance(outcome, Outcome)
+    assert (outcome.state, outcome.frames, outcome.decoded) == ("done", len(images), len(images))
+
+
+def test_a_frame_that_disappears_or_changes_while_its_folder_is_read_is_not_called_damaged(tmp_path: Path) -> None:
+    save_colour_bundle(tmp_path / "bundle")
+    images = noisy_frames()
+    folder = write_folder(tmp_path / "exam", images)
+    last = sorted(folder.iterdir())[-1]
+    content = last.read_bytes()
+    changes: dict[str, Callable[[Path], object]] = {
+        "cannot be read": Path.unlink,
+        "reading broke off": lambda path: path.write_bytes(content[:100]),
+    }
+    for said, hurt in changes.items():
+        task = task_of(tmp_path, find_exams([str(folder)])[0], Limits())
+        steps = itertools.count()
+        trouble = perform(task, lambda: hurt(last) if next(steps) == BLOCK_READ else None)  # noqa: B023  called at once
+        assert isinstance(trouble, Trouble), trouble
+        assert f"{last}: {said}" in trouble.reason
+        last.write_bytes(content)
+    outcome = perform(task)
+    assert isinstance(outcome, Outcome)
+    assert (outcome.state, outcome.decoded) == ("done", len(images))
+
+
 @pytest.fixture
 def small_disk(tmp_path: Path) -> Path:
     """A file system of its own that is soon full."""
@@ -574,6 +681,19 @@ def test_tables_status_and_report_tell_the_same(tmp_path: Path, capfd: pytest.Ca
     assert "not a readable video" in page
     assert main(["archive", "report", str(archive), "--out", str(tmp_path / "again.html")]) == 0
     assert (tmp_path / "again.html").read_text() == page
+
+
+@pytest.mark.parametrize("width", [390, 1440])
+def test_plots_of_the_report_can_be_read_on_a_narrow_screen(width: int) -> None:
+    counts = {"waiting": 0, "done": 2, "failed": 0, "skipped": 0}
+    status = Status(counts, 9, {"ulcer": {"2026-01": 3}}, (), None, False, 2, 60.0, 60.0)
+    with open_chromium() as chromium:
+        page = chromium.new_page(viewport={"width": width, "height": 900})
+        page.set_content(render("archive", status, [4, 5], [1.0, 2.0]))
+        plots = page.evaluate("[...document.querySelectorAll('svg')].map(svg => svg.getBoundingClientRect().width)")
+        assert len(plots) == 2
+        assert min(plots) >= 640  # drawn for 720: smaller, its words would be too small
+        assert page.evaluate("document.documentElement.scrollWidth") == width
 
 
 def test_a_query_reads_nothing_but_the_archive(tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:

@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import contextlib
+import dataclasses
+import os
+import pickle
 import shutil
 import warnings
 from fractions import Fraction
@@ -14,7 +17,7 @@ from pydicom import dcmread
 from pydicom.dataset import Dataset
 from pydicom.uid import EncapsulatedPDFStorage, ExplicitVRLittleEndian
 
-from dice_ce.errors import DiceError, ExamError, InputError
+from dice_ce.errors import DiceError, ExamError, InputError, UnreachableError
 from dice_ce.exam.dicom.identity import read_identity
 from dice_ce.exam.dicom.objects import PIXEL_MODULE
 from dice_ce.exam.folders import exams_of_folder
@@ -79,6 +82,38 @@ def test_frames_that_are_cut_into_fragments_are_put_together_by_the_offset_table
     save(one, path)
     with pytest.raises(ExamError, match="24 fragments of pixels for 12 frames"):
         open_exam(path)
+
+
+def exams(folder: Path) -> list[Path]:
+    """A video, a multi-frame image and a series."""
+    return [
+        video_object(folder / "video.dcm", 40),
+        multiframe_object(folder / "images.dcm"),
+        series(folder / "series"),
+    ]
+
+
+def test_an_exam_that_is_sent_to_another_process_is_read_there_also_from_a_copy(tmp_path: Path) -> None:
+    for path in exams(tmp_path):
+        with open_exam(path, mask=False) as exam:
+            sent = pickle.loads(pickle.dumps(exam))
+        with sent:
+            assert [read_number(image) for _, image in sent.read()] == list(range(len(exam)))
+        copy = path.rename(path.with_name("copy"))
+        for file in (copy, *copy.rglob("*")):
+            os.utime(file)
+        with dataclasses.replace(sent, source=sent.source.copied_to(copy)) as moved:
+            assert [read_number(image) for _, image in moved.read()] == list(range(len(exam)))
+        shutil.rmtree(copy) if copy.is_dir() else copy.unlink()
+
+
+def test_an_object_that_is_cut_off_while_it_is_read_is_not_called_damaged(tmp_path: Path) -> None:
+    for path in exams(tmp_path):
+        with open_exam(path, mask=False) as exam:
+            last = sorted(path.iterdir())[-1] if path.is_dir() else path
+            os.truncate(last, last.stat().st_size // 2)
+            with pytest.raises(UnreachableError, match="reading broke off"):
+                list(exam.read())
 
 
 # --- times --------------------------------------------------------------------------------------------------------

@@ -6,6 +6,7 @@ import contextlib
 import importlib.util
 import os
 import secrets
+import signal
 from collections.abc import Iterator, Sequence
 from typing import Any
 
@@ -17,6 +18,10 @@ AHEAD = 2
 """Tasks in flight per core: enough that no core waits for the driver, few enough that nothing piles up."""
 OBJECT_STORE = 100 * 2**20
 """Bytes; what goes through Ray is small, since features go through the store on shared storage."""
+
+
+STARTS = 4
+"""How often it is tried to start Ray on this machine."""
 
 
 class RayEngine:
@@ -39,7 +44,8 @@ class RayEngine:
             os.environ.setdefault("RAY_AUTH_TOKEN", secrets.token_hex(32))  # Ray would write one into the user's home
             options |= {"num_cpus": workers, "include_dashboard": False, "object_store_memory": OBJECT_STORE}
         try:
-            self._ray.init(address=address or "local", **options)
+            with _own_signals():
+                self._start(address, options)
         except Exception as error:  # Ray also raises plain exceptions
             reason = one_line(str(error).partition("\n")[0])
             if address is None:
@@ -51,6 +57,17 @@ class RayEngine:
         self._perform = self._ray.remote(num_cpus=threads, max_retries=retries)(perform)
         self._threads = threads
         self._tasks: dict[Any, Task] = {}
+
+    def _start(self, address: str | None, options: dict[str, Any]) -> None:
+        """Connect, or start Ray here; it gives itself half a minute, which a busy machine may not keep."""
+        for left in reversed(range(STARTS if address is None else 1)):
+            try:
+                self._ray.init(address=address or "local", **options)
+                return
+            except Exception as error:
+                self._ray.shutdown()
+                if not left or "timed out" not in str(error):
+                    raise
 
     @property
     def capacity(self) -> int:
@@ -106,10 +123,21 @@ class RayEngine:
             ) from error
 
     def close(self) -> None:
-        """Cancel what runs, and leave the cluster, if that is still there."""
-        with contextlib.suppress(Exception):  # Ray also raises plain exceptions
-            for reference in self._tasks:
-                self._ray.cancel(reference, force=True)
+        """Leave the cluster, if that is still there; Ray ends what a driver that leaves has started.
+
+        Nothing is cancelled: where tasks were, Ray 2.60 once ended the driver with exit code 1 ("Tried to complete task
+        that was not pending"), most likely because one was done in that moment.
+        """
         self._tasks.clear()
-        with contextlib.suppress(Exception):
+        with contextlib.suppress(Exception):  # Ray also raises plain exceptions
             self._ray.shutdown()
+
+
+@contextlib.contextmanager
+def _own_signals() -> Iterator[None]:
+    """Keep what the program does when it is told to end; Ray puts an exit of its own in its place."""
+    before = signal.getsignal(signal.SIGTERM)
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGTERM, before)

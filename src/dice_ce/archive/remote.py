@@ -253,14 +253,14 @@ def _fetch(item: Item, draft: Path, progress: Callable[[], None]) -> None:
     try:
         if filesystem.isdir(path):
             target.mkdir()
-            for file in filesystem.ls(path, detail=False):
-                if is_frame_name(name := PurePosixPath(file).name):
-                    _copy(filesystem, file, target / name, progress)
+            for facts in filesystem.ls(path, detail=True):
+                if is_frame_name(name := PurePosixPath(facts["name"]).name):
+                    _copy(filesystem, facts, target / name, progress)
         else:
-            _copy(filesystem, path, target, progress)
+            _copy(filesystem, filesystem.info(path), target, progress)
         beside = _clock_name(path, target.is_dir())
         if filesystem.isfile(beside):
-            _copy(filesystem, beside, draft / PurePosixPath(beside).name, progress)
+            _copy(filesystem, filesystem.info(beside), draft / PurePosixPath(beside).name, progress)
     except FileNotFoundError as error:
         raise InputError(f"{item.place}: no such file or folder; check the address") from error
     except Exception as error:  # every file system raises its own
@@ -270,11 +270,14 @@ def _fetch(item: Item, draft: Path, progress: Callable[[], None]) -> None:
     (draft / ".owner").unlink()
 
 
-def _copy(filesystem: Any, path: str, target: Path, progress: Callable[[], None]) -> None:
-    with filesystem.open(path, "rb") as source, target.open("wb") as file:
+def _copy(filesystem: Any, facts: dict[str, Any], target: Path, progress: Callable[[], None]) -> None:
+    with filesystem.open(facts["name"], "rb") as source, target.open("wb") as file:
         while block := source.read(BLOCK):
             file.write(block)
             progress()
+    size, came = facts.get("size"), target.stat().st_size
+    if size not in (None, came):  # an exam that was cut short on the way would count as a damaged one
+        raise OSError(f"{came:,} of {size:,} bytes came")
 
 
 def _lock(file: io.TextIOWrapper, *, shared: bool = False, wait: bool = True) -> bool:

@@ -24,11 +24,13 @@ main { max-width: 1080px; margin: 0 auto; padding: 2.5rem 1.75rem 4rem; }
 h1 { font-size: 1.9rem; margin: 0 0 .25rem; } h2 { font-size: 1.25rem; margin: 2.5rem 0 .75rem; }
 .note { color: #52606a; font-size: .875rem; margin: .25rem 0; }
 .warning { background: #fff4d6; border-left: 4px solid #a86b00; padding: .6rem 1rem; margin: 1.25rem 0; }
-dl { display: grid; grid-template-columns: repeat(auto-fit, minmax(13rem, 1fr)); gap: .75rem; margin: 1.5rem 0 0; }
+dl { display: grid; grid-template-columns: repeat(auto-fit, minmax(min(13rem, 40%), 1fr)); gap: .75rem;
+  margin: 1.5rem 0 0; }
 dl div { background: #fff; border: 1px solid #d8dee2; border-radius: 8px; padding: .75rem 1rem; }
 dt { color: #52606a; font-size: .875rem; } dd { margin: 0; font-size: 1.5rem; font-weight: 600; }
-figure { margin: 0; background: #fff; border: 1px solid #d8dee2; border-radius: 8px; padding: .75rem; }
-figure svg { width: 100%; height: auto; display: block; }
+figure { margin: 0; background: #fff; border: 1px solid #d8dee2; border-radius: 8px; padding: .75rem;
+  overflow-x: auto; }
+figure svg { width: 100%; min-width: 40rem; height: auto; display: block; }
 table { border-collapse: collapse; width: 100%; background: #fff; border: 1px solid #d8dee2; font-size: .9375rem; }
 th, td { text-align: left; padding: .45rem .75rem; border-bottom: 1px solid #e9edef; vertical-align: top; }
 th { color: #52606a; font-weight: 600; background: #fafbfb; } td.number, th.number { text-align: right; }
@@ -106,7 +108,7 @@ def _failures(status: Status) -> str:
 
 
 def _figure(svg: str) -> str:
-    return f"<figure>{svg}</figure>"
+    return f'<figure tabindex="0">{svg}</figure>'  # a narrow screen scrolls it, also by keyboard
 
 
 def _svg(content: bytes) -> str:

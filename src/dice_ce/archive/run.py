@@ -65,12 +65,13 @@ class Run:
         patience: float = 600.0,
         progress: Progress | None = None,
         note: Callable[[str], None] = lambda text: None,
+        heed: Callable[[], None] = lambda: None,
         clock: Callable[[], float] = time.time,
     ) -> None:
         self._manifest, self._engine, self._recipe = manifest, engine, recipe
         self._places, self._limits, self._patience = places, limits, patience
         self._progress = progress or (lambda done, total: None)
-        self._note, self._clock = note, clock
+        self._note, self._heed, self._clock = note, heed, clock
         self._tables = TableClock()
         self._queue: deque[Task] = deque()
         self._later: list[tuple[float, int, Task]] = []
@@ -95,7 +96,7 @@ class Run:
         self._failed: list[Row] = []
 
     def go(self, items: Sequence[Item]) -> Ended:
-        """Work until every exam has ended; Ctrl-C leaves what is finished."""
+        """Work until every exam has ended; Ctrl-C, or what `heed` raises, leaves what is finished."""
         wanted = self._patiently(lambda: self._plan(items))
         self._remove_drafts()
         facts = (self._clock(), self._engine.name, self._engine.capacity, len(wanted))
@@ -108,6 +109,7 @@ class Run:
             while self._queue or self._later or self._flying:
                 self._fill()
                 results = self._engine.wait(min(1.0, self._pause()))
+                self._heed()
                 ended = [outcome for task, result in results for outcome in self._take(task, result)]
                 if ended:
                     self._record(ended)

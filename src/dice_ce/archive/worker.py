@@ -24,7 +24,7 @@ from dice_ce.archive.items import FindingRow, Outcome, Partly, Places, Result, S
 from dice_ce.archive.manifest import ReplacedError, archive_id
 from dice_ce.archive.remote import staged
 from dice_ce.archive.tables import frames_path, write_frames
-from dice_ce.errors import DiceError, ExamError, InputError, StoreError, error_line, one_line
+from dice_ce.errors import DiceError, ExamError, InputError, StoreError, UnreachableError, error_line, one_line
 from dice_ce.exam.open import Exam, open_exam, sidecar_beside
 from dice_ce.features.extraction import SEGMENT_LENGTH, extract, extract_segments, plan_segments
 from dice_ce.features.store import Features, FeatureStore
@@ -53,7 +53,7 @@ def perform(task: Task, progress: Callable[[], None] = lambda: None) -> Result:
             check_archive(task.places)
             os.environ[CACHE_VARIABLE] = str(task.places.cache)
             return _perform(task, step, began)
-        except StoreError as error:
+        except (StoreError, UnreachableError) as error:
             return Trouble(error_line(error))
         except DiceError as error:
             if isinstance(error, ExamError) and not is_there(task.item.place):
@@ -164,8 +164,9 @@ def _local_copy(task: Task, step: Callable[[], None]) -> Iterator[Path]:
 def _opened(task: Task, path: Path, step: Callable[[], None]) -> Exam:
     """Open the exam, or take what another worker has found out about it."""
     if task.opened is not None:
-        source = dataclasses.replace(task.opened.source, path=path)  # type: ignore[type-var]
-        return dataclasses.replace(task.opened, source=source)
+        if not task.item.is_remote:
+            return task.opened
+        return dataclasses.replace(task.opened, source=task.opened.source.copied_to(path))
     clock, recipe = task.recipe.clock_of(task.item), task.recipe
     exam = open_exam(path, clock=clock, crop=recipe.crop, mask=recipe.mask, progress=lambda done, total: step())
     return dataclasses.replace(exam, id=task.item.name) if task.item.is_named else exam

@@ -6,7 +6,7 @@ import argparse
 import contextlib
 import signal
 import sys
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -138,10 +138,11 @@ def _run_once(options: argparse.Namespace, recipe: Recipe, items: Sequence[Item]
         identity, manifest = patiently(lambda: _opened(options.out, stack), options.patience, _note)
         places = places_of(options.out, identity, options.cache, options.scratch, scratch_bytes)
         limits = _limits(options)
+        heed = stack.enter_context(stopped_by_signals())
         engine = _engine(options, limits)
-        with stopped_by_signals(), ProgressBar(options.out.name, unit="exams") as bar:
-            run = Run(manifest, engine, recipe, places, limits, patience=options.patience, progress=bar, note=_note)
-            return run.go(items)
+        with ProgressBar(options.out.name, unit="exams") as bar:
+            means = {"patience": options.patience, "progress": bar, "note": _note, "heed": heed}
+            return Run(manifest, engine, recipe, places, limits, **means).go(items)
 
 
 def _opened(folder: Path, stack: contextlib.ExitStack) -> tuple[str, Manifest]:
@@ -157,10 +158,11 @@ def _opened(folder: Path, stack: contextlib.ExitStack) -> tuple[str, Manifest]:
 
 
 @contextlib.contextmanager
-def stopped_by_signals() -> Iterator[None]:
+def stopped_by_signals() -> Iterator[Callable[[], None]]:
     """Stop as for Ctrl-C also by the signal that Slurm, Kubernetes and `ray job stop` send.
 
-    Libraries may turn an interruption into errors of their own; it stays one.
+    Libraries may turn an interruption into errors of their own; it stays one. One that came where Python drops it, such
+    as in a destructor, is raised again by what is yielded.
     """
     came: list[int] = []
 
@@ -168,11 +170,15 @@ def stopped_by_signals() -> Iterator[None]:
         came.append(number)
         raise KeyboardInterrupt
 
+    def heed() -> None:
+        if came:
+            raise KeyboardInterrupt
+
     is_ignored = signal.getsignal(signal.SIGINT) is not signal.default_int_handler  # as shells have it with `&`
     caught = [signal.SIGTERM] if is_ignored else [signal.SIGTERM, signal.SIGINT]
     before = [signal.signal(one, stop) for one in caught]
     try:
-        yield
+        yield heed
     except Exception as error:
         if came:
             raise KeyboardInterrupt from error

@@ -9,6 +9,7 @@ from typing import NamedTuple
 from dice_ce.errors import ExamError, UsageError
 from dice_ce.exam.dicom.detect import has_directory, is_dicom_folder
 from dice_ce.exam.images import is_frame_name, natural_order
+from dice_ce.exam.watched import unreadable
 
 # fmt: off
 VIDEO_SUFFIXES = (
@@ -33,7 +34,7 @@ def look_into(folder: Path) -> Content:
     try:
         entries = sorted(folder.iterdir(), key=lambda entry: natural_order(entry.name))
     except OSError as error:
-        raise ExamError(f"{folder}: cannot be read ({error.strerror}); check the permissions") from error
+        raise unreadable(folder, error) from error
     shown = [entry for entry in entries if not entry.name.startswith(".") and not entry.name.endswith(".clock.csv")]
     images = tuple(entry.name for entry in shown if is_frame_name(entry.name))
     rest = {entry: _is_exam(entry) for entry in shown if not is_frame_name(entry.name)}

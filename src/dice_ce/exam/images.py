@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import dataclasses
 import errno
 import hashlib
+import os
 import re
 import zipfile
 from collections.abc import Iterator, Sequence
@@ -19,6 +21,7 @@ import numpy as np
 from dice_ce.errors import ExamError
 from dice_ce.exam.frames import FrameTable
 from dice_ce.exam.source import LARGEST_SIDE, NOMINAL_RATE, Cursor, check_memory
+from dice_ce.exam.watched import Stamp, WatchedFile, changed_meanwhile, open_watched, stamp_of, unreadable
 from dice_ce.files import DAMAGED_ZIP
 from dice_ce.types import Ints
 
@@ -42,6 +45,8 @@ class ImageSource:
     keyframes: Ints = field(init=False)
     last_duration: int = 1
     recorded: None = None
+    stamp: Stamp | None = None
+    """Of the zip, or of the newest frame, when the frames were counted; None for a copy."""
 
     def __post_init__(self) -> None:
         ordinals = np.arange(len(self.names))
@@ -51,6 +56,10 @@ class ImageSource:
     def open(self, *, threads: int = 0) -> Cursor:
         """Start reading."""
         return ImageCursor(self)
+
+    def copied_to(self, path: Path) -> ImageSource:
+        """Return the same source for a copy of the files."""
+        return dataclasses.replace(self, path=path, stamp=None)
 
     def digest(self) -> str:
         """Hash names and contents, so that renaming or reordering frames counts as another exam."""
@@ -63,7 +72,15 @@ class ImageSource:
         return total.hexdigest()
 
 
-def index_images(path: Path, names: Sequence[str]) -> ImageSource:
+def index_folder(path: Path) -> ImageSource:
+    """List the frames directly in a folder."""
+    files = {entry.name: entry.stat() for entry in os.scandir(path) if entry.is_file()}
+    frames = [facts for name, facts in files.items() if is_frame_name(name)]
+    newest = max(((facts.st_mtime_ns, facts.st_size) for facts in frames), default=(0, 0))
+    return _index_images(path, sorted(files), Stamp(newest[1], newest[0]))
+
+
+def _index_images(path: Path, names: Sequence[str], stamp: Stamp) -> ImageSource:
     images = [name for name in names if is_frame_name(name)]
     if not images:
         raise ExamError(
@@ -74,7 +91,7 @@ def index_images(path: Path, names: Sequence[str]) -> ImageSource:
     stems = {re.sub(r"\d+\D*$", "", Path(name).stem) for name in images}
     if len(stems) > 1:
         warnings.append(f"the frame names have {len(stems)} different beginnings: is this really one exam?")
-    return ImageSource(path, tuple(sorted(images, key=natural_order)), tuple(warnings))
+    return ImageSource(path, tuple(sorted(images, key=natural_order)), tuple(warnings), stamp=stamp)
 
 
 def is_frame_name(name: str) -> bool:
@@ -84,8 +101,9 @@ def is_frame_name(name: str) -> bool:
 
 def index_zip(path: Path) -> ImageSource:
     """List the frames in a zip; what is damaged in it besides its directory shows when they are read."""
+    stamp = stamp_of(path)
     try:
-        with zipfile.ZipFile(path) as archive:
+        with open_watched(path, stamp) as file, zipfile.ZipFile(file) as archive:
             members = [member for member in archive.infolist() if not member.is_dir()]
     except DAMAGED_ZIP as error:
         raise ExamError(f"{path}: the zip is damaged or incomplete ({error}); copy it again") from error
@@ -95,7 +113,7 @@ def index_zip(path: Path) -> ImageSource:
         raise ExamError(f"{path}: the zip is damaged or incomplete (wrong offsets); copy it again") from error
     if members and all(member.flag_bits & ENCRYPTED for member in members):
         raise ExamError(f"{path}: the zip is encrypted; unpack it first")
-    return index_images(path, [member.filename for member in members])
+    return _index_images(path, [member.filename for member in members], stamp)
 
 
 def natural_order(name: str) -> tuple[list[tuple[int, int, str]], str]:
@@ -109,7 +127,7 @@ class ImageCursor:
 
     def __init__(self, source: ImageSource) -> None:
         self._source = source
-        self._archive = None if source.path.is_dir() else zipfile.ZipFile(source.path)
+        self._archive = None if source.path.is_dir() else zipfile.ZipFile(open_watched(source.path, source.stamp))
         self._decoders: dict[str, Any] = {}
 
     def read(self, start: int, stop: int) -> Iterator[tuple[int, av.VideoFrame]]:
@@ -122,11 +140,10 @@ class ImageCursor:
     def content(self, name: str) -> bytes:
         """Read one file; what is damaged in its zip or absurdly large reads as empty, and so counts as undecodable."""
         if self._archive is None:
-            path = self._source.path / name
-            try:
-                return path.read_bytes() if path.stat().st_size <= LARGEST_FILE else b""
-            except OSError as error:
-                raise ExamError(f"{path}: cannot be read ({error.strerror}); check the permissions") from error
+            with WatchedFile(self._source.path / name) as file:
+                if self._source.stamp and file.stamp.changed > self._source.stamp.changed:
+                    raise changed_meanwhile(self._source.path / name)
+                return file.readall() if file.stamp.size <= LARGEST_FILE else b""
         try:
             member = self._archive.getinfo(name)
             is_readable = member.file_size <= LARGEST_FILE and not member.flag_bits & ENCRYPTED
@@ -136,9 +153,7 @@ class ImageCursor:
         except OSError as error:
             if error.errno == errno.EINVAL:  # an offset that leads nowhere
                 return b""
-            raise ExamError(
-                f"{self._source.path}: cannot be read ({error.strerror}); check the disk and the permissions"
-            ) from error
+            raise unreadable(self._source.path, error) from error
 
     def close(self) -> None:
         """Give the file handle back."""

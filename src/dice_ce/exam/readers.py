@@ -2,7 +2,7 @@
 
 A source knows its frames and where decoding can start; a cursor decodes them. Cursors are independent of each other,
 so several threads can read one exam. Damage never stops a cursor: what cannot be decoded is left out, and whoever
-reads sees it by the missing ordinal.
+reads sees it by the missing ordinal. Storage that fails does stop it (`watched.py`).
 """
 
 from __future__ import annotations
@@ -13,9 +13,10 @@ from dice_ce.errors import ExamError
 from dice_ce.exam.dicom.detect import is_dicom, is_dicom_folder, name_of_dicom
 from dice_ce.exam.dicom.source import index_dicom
 from dice_ce.exam.folders import exams_of_folder, is_only_dicom, look_into, name_some
-from dice_ce.exam.images import index_images, index_zip
+from dice_ce.exam.images import index_folder, index_zip
 from dice_ce.exam.source import SMALLEST_SIDE, Cursor, Source, check_size
 from dice_ce.exam.video import index_video
+from dice_ce.exam.watched import unreadable
 
 __all__ = [
     "SMALLEST_SIDE",
@@ -50,7 +51,7 @@ def open_source(path: Path) -> Source:
             if content.exams and not content.images:
                 names = name_some([exam.name for exam in content.exams])
                 raise ExamError(f"{path}: is a folder of {len(content.exams)} exams ({names}); give one of them")
-            return index_images(path, sorted(entry.name for entry in path.iterdir() if entry.is_file()))
+            return index_folder(path)
         if not path.exists():
             raise ExamError(f"{path}: no such file or folder; check the path")
         with path.open("rb") as file:
@@ -61,4 +62,4 @@ def open_source(path: Path) -> Source:
             return index_zip(path)
         return index_video(path)
     except OSError as error:
-        raise ExamError(f"{path}: cannot be read ({error.strerror}); check the permissions") from error
+        raise unreadable(path, error) from error

@@ -63,6 +63,9 @@ class Source(Protocol):
     def open(self, *, threads: int = 0) -> Cursor:
         """Start reading; 0 threads lets the decoder choose."""
 
+    def copied_to(self, path: Path) -> Source:
+        """Return the same source for a copy of its files, which is as young as it may be."""
+
     def digest(self) -> str:
         """SHA-256 of the content."""
 

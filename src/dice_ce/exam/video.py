@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import hashlib
 import io
 from collections.abc import Callable, Iterator
@@ -9,7 +10,7 @@ from contextlib import closing
 from dataclasses import dataclass
 from fractions import Fraction
 from pathlib import Path
-from typing import IO, Any, NamedTuple
+from typing import Any, NamedTuple
 
 import av
 import numpy as np
@@ -19,6 +20,7 @@ from dice_ce.errors import ExamError
 from dice_ce.exam.clock import Recorded
 from dice_ce.exam.frames import FrameTable
 from dice_ce.exam.source import NOMINAL_RATE, Cursor, check_memory, check_size
+from dice_ce.exam.watched import Stamp, WatchedFile, open_watched, stamp_of
 from dice_ce.types import Ints
 
 # Local files only: a playlist dressed up as a video must not make the program fetch anything.
@@ -30,7 +32,8 @@ EXACT_AFTER_SEEK = ("mov,mp4,m4a,3gp,3g2,mj2", "matroska,webm", "avi", "asf")
 NOT_A_VIDEO = ("tty", "ansi", "xbin", "bintext", "idf", "adf")
 
 
-Content = Callable[[], IO[bytes] | io.RawIOBase]
+Content = Callable[[Path, Stamp | None], io.RawIOBase]
+"""Opens the stream of a file that is as it was."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -46,8 +49,10 @@ class VideoSource:
     ordinal_of: dict[int, int] | None
     """Ordinal by the timestamp a decoded image carries; None if images can only be counted from the start."""
     warnings: tuple[str, ...] = ()
-    content: Content | None = None
-    """Opens the stream, where it lies inside another file; None if the file is the video."""
+    content: Content = WatchedFile
+    """The file itself, or a stream inside it."""
+    stamp: Stamp | None = None
+    """Of the file when its frames were counted; None for a copy of it."""
     recorded: Recorded | None = None
     names: None = None
 
@@ -55,16 +60,21 @@ class VideoSource:
         """Start reading."""
         return VideoCursor(self, threads)
 
+    def copied_to(self, path: Path) -> VideoSource:
+        """Return the same source for a copy of the file."""
+        return dataclasses.replace(self, path=path, stamp=None)
+
     def digest(self) -> str:
         """Hash the file."""
-        with self.path.open("rb") as file:
+        with open_watched(self.path, self.stamp) as file:
             return hashlib.file_digest(file, "sha256").hexdigest()
 
 
-def _open_container(path: Path, content: Content | None) -> tuple[Any, Any]:
+def _open_container(path: Path, content: Content, stamp: Stamp | None) -> tuple[Any, Any]:
     """Open the file and its video stream, or say in one line what is wrong with it."""
     try:
-        container = av.open(content() if content else str(path.absolute()), options=CONTAINER_OPTIONS)
+        # Read by us, not by FFmpeg: many of its demuxers take an error of the disk for the end of the file.
+        container = av.open(content(path, stamp), options=CONTAINER_OPTIONS)
     except (av.error.FFmpegError, ValueError) as error:
         reason = getattr(error, "strerror", None) or str(error)
         raise ExamError(
@@ -105,8 +115,8 @@ class _Scan:
     """Packets that become images."""
 
 
-def _scan(path: Path, content: Content | None) -> _Scan:
-    container, stream = _open_container(path, content)
+def _scan(path: Path, content: Content, stamp: Stamp) -> _Scan:
+    container, stream = _open_container(path, content, stamp)
     with closing(container):
         check_size(path, stream.codec_context.width, stream.codec_context.height)
         time_base = Fraction(stream.time_base)
@@ -123,22 +133,23 @@ def _scan(path: Path, content: Content | None) -> _Scan:
     return _Scan(*facts, reorders, declared, stored, packets)
 
 
-def index_video(path: Path, content: Content | None = None) -> VideoSource:
+def index_video(path: Path, content: Content = WatchedFile) -> VideoSource:
     """Find every frame of a video, when it is shown, and where decoding can start."""
-    scan = _scan(path, content)
+    stamp = stamp_of(path)
+    scan = _scan(path, content, stamp)
     stamps = [packet.pts for packet in scan.packets if packet.pts is not None]
     warnings = _missing_frames(scan, stamps)
     # AVI has no presentation timestamps, and where images are reordered FFmpeg guesses them wrongly.
     is_guessed = scan.container == "avi" and scan.reorders
     if is_guessed or len(set(stamps)) < len(scan.packets):
-        return _index_by_decoding(path, content, scan, warnings)
+        return _index_by_decoding(path, content, stamp, scan, warnings)
     pts = np.array(sorted(stamps), np.int64)
-    ordinal_of = {stamp: i for i, stamp in enumerate(pts.tolist())}
+    ordinal_of = {shown: i for i, shown in enumerate(pts.tolist())}
     seek_to = {0: int(pts[0])}
     if scan.container in EXACT_AFTER_SEEK:
-        for stamp, packet in zip(stamps, scan.packets, strict=True):
+        for shown, packet in zip(stamps, scan.packets, strict=True):
             if packet.is_keyframe:
-                seek_to[ordinal_of[stamp]] = stamp if packet.dts is None else packet.dts
+                seek_to[ordinal_of[shown]] = shown if packet.dts is None else packet.dts
     return VideoSource(
         path=path,
         frames=FrameTable(np.arange(len(pts)), pts, scan.time_base),
@@ -148,6 +159,7 @@ def index_video(path: Path, content: Content | None = None) -> VideoSource:
         ordinal_of=ordinal_of,
         warnings=warnings,
         content=content,
+        stamp=stamp,
     )
 
 
@@ -161,9 +173,11 @@ def _missing_frames(scan: _Scan, stamps: list[int]) -> tuple[str, ...]:
     return (f"the file declares {declared} frames but holds {found}: it is incomplete or damaged",)
 
 
-def _index_by_decoding(path: Path, content: Content | None, scan: _Scan, warnings: tuple[str, ...]) -> VideoSource:
+def _index_by_decoding(
+    path: Path, content: Content, stamp: Stamp, scan: _Scan, warnings: tuple[str, ...]
+) -> VideoSource:
     """Count the images that really come out, where the packets' timestamps are missing, doubled or guessed."""
-    container, stream = _open_container(path, content)
+    container, stream = _open_container(path, content, stamp)
     with closing(container):
         shown = [(frame.pts, bool(frame.key_frame)) for frame in _images(container, stream)]
     if not shown:
@@ -173,7 +187,7 @@ def _index_by_decoding(path: Path, content: Content | None, scan: _Scan, warning
         ordinals = np.arange(len(shown))
         zero = np.zeros(1, np.int64)
         table = FrameTable(ordinals, ordinals * scan.frame_time, scan.time_base)
-        return VideoSource(path, table, scan.frame_time, zero, zero, None, warnings, content)
+        return VideoSource(path, table, scan.frame_time, zero, zero, None, warnings, content, stamp)
     keys = sorted({0, *(i for i, (_, is_key) in enumerate(shown) if is_key)})
     return VideoSource(
         path=path,
@@ -184,6 +198,7 @@ def _index_by_decoding(path: Path, content: Content | None, scan: _Scan, warning
         ordinal_of={pts: i for i, pts in enumerate(stamps)},
         warnings=warnings,
         content=content,
+        stamp=stamp,
     )
 
 
@@ -267,7 +282,7 @@ class VideoCursor:
 
     def _reopen(self) -> None:
         self.close()
-        self._container, self._stream = _open_container(self._source.path, self._source.content)
+        self._container, self._stream = _open_container(self._source.path, self._source.content, self._source.stamp)
         codec = self._stream.codec_context
         codec.thread_count = self._threads
         codec.thread_type = "NONE" if self._threads == 1 else "AUTO"

@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import IO, Any, NamedTuple
 
 from dice_ce.errors import DiceError, ExamError, require
+from dice_ce.exam.watched import Stamp, open_watched, stamp_of
 
 # fmt: off
 NEEDED = (
@@ -77,6 +78,8 @@ class DicomObject:
     """Transfer syntax UID."""
     spans: tuple[tuple[Span, ...], ...]
     """Where each frame, or the whole stream of a video, lies in the file; empty for objects without images."""
+    stamp: Stamp | None
+    """When it was read; None for a copy."""
 
     @property
     def is_video(self) -> bool:
@@ -99,7 +102,8 @@ class DicomObject:
 def read_object(path: Path) -> DicomObject:
     """Read what is needed of a file and find its pixels; one line says what is wrong with it."""
     pydicom = require("pydicom", extra="hospital", purpose="reading DICOM")
-    with path.open("rb") as file, reading(path):
+    stamp = stamp_of(path)
+    with open_watched(path, stamp) as file, reading(path):
         header = pydicom.dcmread(file, stop_before_pixels=True, specific_tags=list(NEEDED))
         at = file.tell()
         for _ in header.iterall():  # values are read when they are asked for, and damage shows only then
@@ -110,7 +114,7 @@ def read_object(path: Path) -> DicomObject:
         if not syntax:
             raise ExamError(f"{path}: the DICOM file names no transfer syntax; export it again")
         if at >= size:
-            document = DicomObject(path, header, syntax, ())
+            document = DicomObject(path, header, syntax, (), stamp)
             if document.kind == NO_CLASS or "Image Storage" in document.kind:
                 raise ExamError(f"{path}: the DICOM file ends before its pixels; copy or fetch it again")
             return document
@@ -123,7 +127,7 @@ def read_object(path: Path) -> DicomObject:
             spans = (fragments,) if syntax in VIDEO_SYNTAXES else _by_frame(path, header, table, fragments, count)
         else:
             spans = _native(path, header, place, count, size)
-    return DicomObject(path, header, syntax, spans)
+    return DicomObject(path, header, syntax, spans, stamp)
 
 
 @contextmanager

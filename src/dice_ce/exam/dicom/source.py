@@ -3,16 +3,16 @@
 from __future__ import annotations
 
 import dataclasses
+import functools
 import hashlib
 import io
-import os
 import warnings
 from collections import defaultdict
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from fractions import Fraction
 from pathlib import Path
-from typing import Any
+from typing import IO, Any
 
 import av
 import numpy as np
@@ -29,6 +29,7 @@ from dice_ce.exam.frames import FrameTable
 from dice_ce.exam.images import natural_order
 from dice_ce.exam.source import NOMINAL_RATE, Cursor, Source
 from dice_ce.exam.video import index_video
+from dice_ce.exam.watched import Stamp, WatchedFile, open_watched
 from dice_ce.types import Ints
 
 
@@ -137,11 +138,11 @@ def _gaps(objects: Sequence[DicomObject]) -> tuple[str, ...]:
 class Stream(io.RawIOBase):
     """The fragments of a video object as one file."""
 
-    def __init__(self, path: Path, spans: tuple[Span, ...]) -> None:
+    def __init__(self, spans: tuple[Span, ...], path: Path, stamp: Stamp | None = None) -> None:
         self._spans = spans
         self._starts = np.cumsum([0, *(span.length for span in spans)])
         self._position = 0
-        self._descriptor = os.open(path, os.O_RDONLY)
+        self._file = WatchedFile(path, stamp)
 
     def readable(self) -> bool:
         """Always."""
@@ -169,7 +170,8 @@ class Stream(io.RawIOBase):
             rank = int(np.searchsorted(self._starts, self._position, side="right")) - 1
             inside = self._position - int(self._starts[rank])
             span = self._spans[rank]
-            part = os.pread(self._descriptor, min(wanted, span.length - inside), span.offset + inside)
+            self._file.seek(span.offset + inside)
+            part = self._file.read(min(wanted, span.length - inside))
             if not part:
                 break
             parts.append(part)
@@ -179,13 +181,12 @@ class Stream(io.RawIOBase):
 
     def close(self) -> None:
         """Give the file handle back."""
-        if not self.closed:
-            os.close(self._descriptor)
+        self._file.close()
         super().close()
 
 
 def _index_stream(path: Path, one: DicomObject, notes: tuple[str, ...]) -> Source:
-    source = index_video(one.path, lambda: Stream(one.path, one.spans[0]))
+    source = index_video(one.path, functools.partial(Stream, one.spans[0]))
     frames, declared = source.frames, int(one.header.get("NumberOfFrames") or 0)
     spread = int(frames.pts[-1] - frames.pts[0])
     playback = spread * frames.time_base / (len(frames) - 1) if len(frames) > 1 and spread else None
@@ -221,11 +222,18 @@ class DicomSource:
         """Start reading."""
         return DicomCursor(self)
 
+    def copied_to(self, path: Path) -> DicomSource:
+        """Return the same source for a copy of the files."""
+        objects = (
+            dataclasses.replace(one, path=path / one.path.relative_to(self.path), stamp=None) for one in self.objects
+        )
+        return dataclasses.replace(self, path=path, objects=tuple(objects))
+
     def digest(self) -> str:
         """Hash the files, one by one."""
         total = hashlib.sha256()
         for one in self.objects:
-            with one.path.open("rb") as file:
+            with open_watched(one.path, one.stamp) as file:
                 single = hashlib.file_digest(file, "sha256")
             if len(self.objects) == 1:
                 return single.hexdigest()
@@ -238,7 +246,7 @@ class DicomCursor:
 
     def __init__(self, source: DicomSource) -> None:
         self._frames = [(one, spans) for one in source.objects for spans in one.spans]
-        self._open: tuple[Path, Any] | None = None
+        self._open: tuple[Path, IO[bytes]] | None = None
 
     def read(self, start: int, stop: int) -> Iterator[tuple[int, av.VideoFrame]]:
         """Yield (ordinal, image) of the decodable frames in [start, stop), in order."""
@@ -246,7 +254,7 @@ class DicomCursor:
             one, spans = self._frames[ordinal]
             with warnings.catch_warnings():
                 warnings.simplefilter("ignore")
-                image = decode_frame(one, self._content(one.path, spans))
+                image = decode_frame(one, self._content(one, spans))
             if image is not None:
                 yield ordinal, av.VideoFrame.from_ndarray(image, format="rgb24")
 
@@ -256,13 +264,10 @@ class DicomCursor:
             self._open[1].close()
             self._open = None
 
-    def _content(self, path: Path, spans: tuple[Span, ...]) -> bytes:
-        if self._open is None or self._open[0] != path:
+    def _content(self, one: DicomObject, spans: tuple[Span, ...]) -> bytes:
+        if self._open is None or self._open[0] != one.path:
             self.close()
-            try:
-                self._open = path, path.open("rb")
-            except OSError as error:
-                raise ExamError(f"{path}: cannot be read ({error.strerror}); check the permissions") from error
+            self._open = one.path, open_watched(one.path, one.stamp)
         file = self._open[1]
         parts = []
         for span in spans:
