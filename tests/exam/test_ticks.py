@@ -89,17 +89,37 @@ def test_misread_digits_still_tell_on_which_side_of_a_jump_they_are(misread: str
 
 
 def test_what_ticks_every_run_needs_no_more_readings() -> None:
-    plan = Plan.start(1000)
+    plan = Plan.start(np.arange(1000))
     readings: dict[int, ShownTime | None] = {run: ShownTime(500 + run) for run in plan.first_runs(24)}
     timeline = fit_timeline({run: time for run, time in readings.items() if time})
     assert timeline is not None
     assert plan.next_runs(timeline, readings) == []
 
 
-def read_out(seconds: np.ndarray, wrong: float, seed: int) -> tuple[Timeline, list[int], int]:
+def test_runs_numbered_by_seconds_tick_in_thinned_out_exports_too() -> None:
+    """One frame in 7 s: nothing more to read between readings that are as far apart as their numbers."""
+    numbers = 7 * np.arange(300)
+    plan = Plan.start(numbers)
+    readings: dict[int, ShownTime | None] = {number: ShownTime(500 + number) for number in plan.first_runs(24)}
+    timeline = fit_timeline({number: time for number, time in readings.items() if time}, are_seconds=True)
+    assert timeline is not None
+    assert plan.next_runs(timeline, readings) == []
+    assert timeline.at(numbers).tolist() == (500 + numbers).tolist()
+
+
+def test_numbered_by_seconds_a_minute_that_one_reading_adds_is_a_jump_and_not_believed() -> None:
+    readings = {40 * i: ShownTime(time) for i, time in enumerate([60, 100, 140, 180, 280])}
+    counted, numbered = (fit_timeline(readings, are_seconds=known) for known in (False, True))
+    assert counted is not None
+    assert counted.seconds[-1] == 280  # runs may last longer now and then
+    assert numbered is not None
+    assert numbered.seconds[-1] == 180
+
+
+def read_out(seconds: np.ndarray, wrong: float, seed: int) -> tuple[Timeline, np.ndarray, int]:
     """Read an exam's clock as the program does, with a share of readings that are wrong or none."""
     second = np.floor(seconds).astype(int)
-    starts = [0, *(np.flatnonzero(np.diff(second)) + 1).tolist()]
+    starts = np.flatnonzero(np.diff(second, prepend=-1))
     chance = np.random.default_rng([seed, 99])
 
     def read(run: int) -> ShownTime | None:
@@ -112,7 +132,7 @@ def read_out(seconds: np.ndarray, wrong: float, seed: int) -> tuple[Timeline, li
             )
         return ShownTime(time % DAY)
 
-    plan = Plan.start(len(starts))
+    plan = Plan.start(np.arange(len(starts)))
     readings: dict[int, ShownTime | None] = {run: read(run) for run in plan.first_runs(24)}
     while True:
         timeline = fit_timeline({run: time for run, time in readings.items() if time})
@@ -126,13 +146,14 @@ def read_out(seconds: np.ndarray, wrong: float, seed: int) -> tuple[Timeline, li
 def test_within_a_run_that_hides_ticks_time_goes_on() -> None:
     """The text over the bowel did not seem to change for three seconds; a loss of signal is no such run."""
     seconds = np.arange(40) / 2
-    begins = [i for i in range(0, 40, 2) if i not in (22, 24)]
-    timeline = Timeline(np.arange(len(begins)), seconds[begins], 1.0)
-    times = times_of_frames(timeline, begins, np.arange(40))
+    begins = np.array([i for i in range(0, 40, 2) if i not in (22, 24)])
+    numbers = np.arange(len(begins))
+    timeline = Timeline(numbers, seconds[begins], 1.0)
+    times = times_of_frames(timeline, begins, numbers, np.arange(40))
     assert np.abs(times - seconds).max() < 1
     lost = np.where(seconds >= 8, seconds + 3, seconds)
     timeline = Timeline(np.arange(20), lost[::2], 1.0)
-    times = times_of_frames(timeline, list(range(0, 40, 2)), np.arange(40))
+    times = times_of_frames(timeline, np.arange(0, 40, 2), np.arange(20), np.arange(40))
     assert np.abs(times - lost).max() < 1
 
 
@@ -145,7 +166,7 @@ def test_nearly_all_frames_are_within_a_second_in_spite_of_misread_digits(seed: 
         "night": with_gaps(adaptive(3000, seed, DAY - 400), seed),
     }[kind]
     timeline, starts, count = read_out(seconds, wrong, seed)
-    times = times_of_frames(timeline, starts, np.arange(len(seconds)))
+    times = times_of_frames(timeline, starts, np.arange(len(starts)), np.arange(len(seconds)))
     assert (np.abs(times - seconds) < 1).mean() >= 0.99
     assert (np.diff(times) >= 0).all()
     assert count < len(starts) or count < 60

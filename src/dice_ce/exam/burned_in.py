@@ -1,21 +1,24 @@
 """The exam clock that the recorder burned into the image.
 
 A few whole frames tell where a running time stands. All frames are then decoded once for that small box, which gives
-the moments at which its image changes; of these runs only some are read (`ticks.py`). At the end, frames that played no
-part are read and compared: that is the stated residual, and a clock that does not fit is refused.
+the moments at which its image changes; of these runs only some are read (`ticks.py`). That tells what the digits of the
+seconds look like in this exam, so that every frame tells its second (`seconds.py`), and what was missed or misread is
+put right. At the end, frames that played no part are read and compared: that is the stated residual, and a clock that
+does not fit is refused.
 """
 
 from __future__ import annotations
 
 import dataclasses
+import itertools
 import json
 import zlib
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from contextlib import closing
 from dataclasses import asdict, dataclass
 from fractions import Fraction
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, overload
 
 import numpy as np
 import numpy.typing as npt
@@ -24,15 +27,16 @@ from dice_ce.errors import ClockError
 from dice_ce.exam.clock import ExamClock, hms, question_rate
 from dice_ce.exam.field import FULL, dilated
 from dice_ce.exam.ocr import Box, TextReader, text_reader
+from dice_ce.exam.seconds import MINUTE, read_seconds
 from dice_ce.exam.shown_time import DAY, ShownTime, parse_shown
-from dice_ce.exam.ticks import Plan, Timeline, fit_timeline, place_jumps, times_of_frames
+from dice_ce.exam.ticks import Plan, Timeline, fit_timeline, neighbours, place_jumps, times_of_frames
 from dice_ce.files import cache_root, write_atomically
 from dice_ce.types import Bools, Doubles, Floats, Image, Ints, Progress
 
 if TYPE_CHECKING:
     from dice_ce.exam.open import Exam
 
-FORMAT = 3
+FORMAT = 4
 """Raise when clocks would come out differently; stored ones are then made anew."""
 LOOKS = 6
 """Whole frames in which the clock is looked for."""
@@ -175,23 +179,39 @@ def spread_ordinals(exam: Exam, count: int) -> list[int]:
 
 
 @dataclass(frozen=True, eq=False)
-class Runs:
-    """Stretches of frames whose clock looks the same."""
+class Strip(Sequence[Image]):
+    """The clock in every frame, and nothing else of it; compressed, since exams are long."""
 
-    starts: tuple[int, ...]
-    """First frame of each."""
-    first: tuple[bytes, ...]
-    """The clock in the first frame of each, compressed."""
-    last: tuple[bytes, ...]
+    packed: tuple[bytes, ...]
     shape: tuple[int, int, int]
 
     def __len__(self) -> int:
-        return len(self.starts)
+        return len(self.packed)
 
-    def image(self, run: int, *, is_first: bool = False) -> Image:
-        """The clock as a run shows it; late in the run, digits have settled after compression."""
-        packed = self.first[run] if is_first else self.last[run]
-        return np.frombuffer(zlib.decompress(packed), np.uint8).reshape(self.shape)
+    @overload
+    def __getitem__(self, frame: int) -> Image: ...
+    @overload
+    def __getitem__(self, frame: slice) -> list[Image]: ...
+    def __getitem__(self, frame: int | slice) -> Image | list[Image]:
+        if isinstance(frame, slice):
+            return [self[i] for i in range(*frame.indices(len(self)))]
+        return np.frombuffer(zlib.decompress(self.packed[frame]), np.uint8).reshape(self.shape)
+
+
+@dataclass(frozen=True, eq=False)
+class Runs:
+    """Stretches of frames whose clock shows the same."""
+
+    starts: Ints
+    """First frame of each."""
+    numbers: Ints
+    """Counted one by one; or in seconds from the first, where it is known how many lie between."""
+    seconds: Ints | None = None
+    """The second within its minute that each shows, where it is known."""
+
+    def last_frames(self, count: int) -> Ints:
+        """Last frame of each, in an exam of that many."""
+        return np.append(self.starts[1:], count) - 1
 
 
 class _DoesNotFit(ClockError):  # noqa: N818  caught here
@@ -203,27 +223,27 @@ def find_clock(exam: Exam, progress: Progress | None = None) -> BurnedInClock:
     sighting = spot_clock(exam)
     if sighting is None:
         raise ClockError(f"{exam.source.path}: no running time is burned into the image; {NO_CLOCK}")
+    strip = cut_out(exam, sighting.box, progress)
     failure: ClockError | None = None
     # Ticks are seen best where nothing moves behind the text. If that hides some, all of the text is watched, with the
     # noise behind it; in the end every frame counts as another time, which takes the most readings.
-    for still in (
-        _still_pixels(exam, sighting.box),
-        np.ones((sighting.box.height, sighting.box.width), np.bool_),
-        None,
-    ):
+    for still in (_still_pixels(exam, sighting.box), np.ones(strip.shape[:2], np.bool_), None):
         try:
-            return _try_clock(exam, sighting.box, still, progress)
+            return _try_clock(str(exam.source.path), sighting.box, strip, still)
         except _DoesNotFit as error:
             failure = failure or error
     assert failure is not None
     raise ClockError(str(failure))
 
 
-def _try_clock(exam: Exam, box: Box, still: Bools | None, progress: Progress | None) -> BurnedInClock:
-    name = str(exam.source.path)
-    runs = collect_runs(exam, box, still, progress)
-    reading = _Reading(runs, text_reader(), name)
+def _try_clock(name: str, box: Box, strip: Strip, still: Bools | None) -> BurnedInClock:
+    reading = _Reading(strip, find_runs(strip, still), text_reader(), name)
     timeline = reading.read_timeline()
+    if timeline.step < MINUTE / 2:  # seconds within a minute tell nothing where minutes lie between frames
+        seconds = read_seconds(strip, np.floor(reading.times(timeline)).astype(np.int64))
+        if seconds is not None and reading.confirms(seconds):
+            reading = reading.by_seconds(seconds)
+            timeline = reading.read_timeline()
     checked, within, largest = 0, 0, 0.0
     for attempt in range(CHECK_ROUNDS):
         differences = reading.check(timeline, seed=attempt)
@@ -235,10 +255,9 @@ def _try_clock(exam: Exam, box: Box, still: Bools | None, progress: Progress | N
     if not checked or within < LEAST_FITTING * checked:
         fit = f"{within} of {checked} check frames are within 1 s"
         raise _DoesNotFit(f"{name}: the burned-in time does not fit: {fit}; {NO_CLOCK}")
-    times = times_of_frames(timeline, runs.starts, np.arange(len(exam)))
     return BurnedInClock(
         box=box,
-        milliseconds=tuple(np.floor(times * 1000).astype(int).tolist()),
+        milliseconds=tuple(np.floor(reading.times(timeline) * 1000).astype(int).tolist()),
         frames_read=reading.count + LOOKS,
         misread=reading.misread(timeline),
         checked=checked,
@@ -247,30 +266,32 @@ def _try_clock(exam: Exam, box: Box, still: Bools | None, progress: Progress | N
     )
 
 
-def collect_runs(exam: Exam, box: Box, still: Bools | None, progress: Progress | None = None) -> Runs:
-    """Decode the box in every frame, and note where its image changes at these pixels; None begins a run each time."""
+def cut_out(exam: Exam, box: Box, progress: Progress | None = None) -> Strip:
+    """Decode the box in every frame."""
     from dice_ce.exam.open import Crop, Renderer
 
     render = Renderer(dataclasses.replace(exam, crop=Crop(*box), field=FULL, covers=()), None, "area")
-    starts: list[int] = []
-    first: list[bytes] = []
-    last: list[bytes] = []
-    before: Image | None = None
+    packed: list[bytes] = []
     with closing(exam.source.open()) as cursor:
         for ordinal, frame in cursor.read(0, len(exam)):
-            image = render(ordinal, frame)
-            if before is None or still is None or _has_changed(before, image, still):
-                if before is not None:
-                    last.append(zlib.compress(before.tobytes(), 1))
-                starts.append(ordinal)
-                first.append(zlib.compress(image.tobytes(), 1))
-            before = image
+            image = zlib.compress(render(ordinal, frame).tobytes(), 1)
+            packed += [image] * (ordinal + 1 - len(packed))  # what cannot be decoded shows what comes next
             if progress is not None:
                 progress(ordinal + 1, len(exam))
-    if before is None:
+    if not packed:
         raise ClockError(f"{exam.source.path}: not one frame can be decoded; copy or export it again")
-    last.append(zlib.compress(before.tobytes(), 1))
-    return Runs((0, *starts[1:]), tuple(first), tuple(last), (box.height, box.width, 3))
+    packed += packed[-1:] * (len(exam) - len(packed))
+    return Strip(tuple(packed), (box.height, box.width, 3))
+
+
+def find_runs(strip: Strip, still: Bools | None) -> Runs:
+    """Note where the image of the clock changes at these pixels; None begins a run with every frame."""
+    if still is None:
+        starts = np.arange(len(strip))
+    else:
+        changes = (_has_changed(a, b, still) for a, b in itertools.pairwise(strip))
+        starts = np.flatnonzero([True, *changes])
+    return Runs(starts, np.arange(len(starts)))
 
 
 def _still_pixels(exam: Exam, box: Box) -> Bools:
@@ -304,13 +325,39 @@ def _fine_detail(image: Image) -> Floats:
 
 
 class _Reading:
-    """Readings of one clock, as they come in."""
+    """Readings of one clock, as they come in; runs go by their numbers."""
 
-    def __init__(self, runs: Runs, reader: TextReader, name: str) -> None:
-        self._runs, self._reader, self._name = runs, reader, name
-        self._read: dict[int, ShownTime | None] = {}
-        self._plan = Plan.start(len(runs))
+    def __init__(
+        self, strip: Strip, runs: Runs, reader: TextReader, name: str, known: Mapping[int, ShownTime | None] = {}
+    ) -> None:
+        self._strip, self._runs, self._reader, self._name = strip, runs, reader, name
+        self._place = {number: place for place, number in enumerate(runs.numbers.tolist())}
+        self._last = runs.last_frames(len(strip))
+        self._read = dict(known)
+        self._plan = Plan.start(runs.numbers)
         self.count = 0
+
+    def by_seconds(self, seconds: Ints) -> _Reading:
+        """Go on with what was read, now that it is known which second within its minute every frame shows."""
+        starts = np.flatnonzero(np.diff(seconds, prepend=seconds[0] - 1))
+        passed = np.cumsum(np.diff(seconds[starts], prepend=seconds[0]) % MINUTE)
+        runs = Runs(starts, passed, seconds[starts])
+        frames = [int(self._last[self._place[number]]) for number in self._read]
+        numbers = passed[np.searchsorted(starts, frames, side="right") - 1].tolist()
+        known = dict(zip(numbers, self._read.values(), strict=True))
+        again = _Reading(self._strip, runs, self._reader, self._name, known)
+        again.count = self.count
+        return again
+
+    def confirms(self, seconds: Ints) -> bool:
+        """Whether most readings show these seconds."""
+        shown = [(self._last[self._place[number]], time) for number, time in self._read.items() if time is not None]
+        agree = sum(abs(_to_second(time.seconds, int(seconds[frame]))) <= 1 for frame, time in shown)
+        return agree >= LEAST_READABLE * len(shown)
+
+    def times(self, timeline: Timeline) -> Doubles:
+        """Time of every frame."""
+        return times_of_frames(timeline, self._runs.starts, self._runs.numbers, np.arange(len(self._strip)))
 
     def read_timeline(self) -> Timeline:
         """Read until the readings tell the time of everything between them."""
@@ -318,21 +365,39 @@ class _Reading:
             self._take(self._plan.first_runs(FIRST_READS))
             self._refuse_what_is_no_clock()
         while True:
-            timeline = fit_timeline({run: shown for run, shown in self._read.items() if shown is not None})
+            readings = {number: self._right(number, shown) for number, shown in self._read.items()}
+            timeline = fit_timeline(
+                {number: shown for number, shown in readings.items() if shown is not None},
+                are_seconds=self._runs.seconds is not None,
+            )
             if timeline is None or len(timeline.runs) < LEAST_READABLE * len(self._read):
                 raise _DoesNotFit(
                     f"{self._name}: the burned-in time cannot be followed: "
                     f"{0 if timeline is None else len(timeline.runs)} of {len(self._read)} readings agree; {NO_CLOCK}"
                 )
-            wanted = self._plan.next_runs(timeline, self._read)
+            wanted = self._plan.next_runs(timeline, readings)
             if not wanted or len(self._read) >= MOST_READS:
-                return place_jumps(timeline, self._read)
+                return place_jumps(timeline, readings)
             self._take(wanted[:: max(1, len(wanted) // BATCH)])
 
-    def _take(self, runs: Sequence[int]) -> None:
-        texts = self._reader.read([self._runs.image(run) for run in runs])
-        self.count += len(runs)
-        self._read |= {run: parse_shown(text) for run, (text, _) in zip(runs, texts, strict=True)}
+    def _right(self, number: int, shown: ShownTime | None) -> ShownTime | None:
+        """Put the seconds of a reading right where they are known: of a reading, hours and minutes count then."""
+        if shown is None or self._runs.seconds is None:
+            return shown
+        second = int(self._runs.seconds[self._place[number]])
+        away = _to_second(shown.seconds, second)
+        # One second off is an image between two ticks, and may be in another minute; more is a misread digit.
+        right = shown.seconds + away if abs(away) <= 1 else shown.seconds // MINUTE * MINUTE + second
+        return dataclasses.replace(shown, seconds=max(0, right))
+
+    def _take(self, numbers: Sequence[int]) -> None:
+        """Read runs late, when digits have settled after compression."""
+        self._read |= self._texts(numbers, [int(self._last[self._place[number]]) for number in numbers])
+
+    def _texts(self, numbers: Sequence[int], frames: Sequence[int]) -> dict[int, ShownTime | None]:
+        texts = self._reader.read([self._strip[frame] for frame in frames])
+        self.count += len(numbers)
+        return {number: parse_shown(text) for number, (text, _) in zip(numbers, texts, strict=True)}
 
     def _refuse_what_is_no_clock(self) -> None:
         shown = [one for one in self._read.values() if one is not None]
@@ -346,36 +411,40 @@ class _Reading:
 
     def check(self, timeline: Timeline, seed: int) -> Doubles:
         """Read other frames, the first of their runs, and return how far each is from the timeline, in seconds."""
-        starts = np.array(self._runs.starts)
-        unread = np.setdiff1d(np.arange(len(starts)), np.array(sorted(self._read)))
+        numbers = self._runs.numbers
+        unread = np.setdiff1d(numbers, np.array(sorted(self._read)))
         if not len(unread):  # all were read, so compare what was read
-            unread = np.arange(len(starts))
-        chosen = np.random.default_rng([seed, len(starts)]).choice(unread, min(CHECKS, len(unread)), replace=False)
-        runs = sorted(int(run) for run in chosen)
-        times = times_of_frames(timeline, self._runs.starts, starts)
-        away = self._read_again(runs, times)
+            unread = numbers
+        chosen = np.random.default_rng([seed, len(numbers)]).choice(unread, min(CHECKS, len(unread)), replace=False)
+        times = dict(zip(numbers.tolist(), self.times(timeline)[self._runs.starts].tolist(), strict=True))
+        away = self._read_again(sorted(chosen.tolist()), times)
         # A digit may be misread here, too. If the timeline is wrong, it is so next to that frame as well.
-        doubtful = [run for run, difference in away.items() if difference > 1]
-        beside = {near for run in doubtful for near in (run - 1, run + 1) if 0 <= near < len(starts)}
-        near_by = away | self._read_again(sorted(beside - set(away)), times)
-        for run in doubtful:
-            away[run] = float(np.median([near_by[near] for near in (run - 1, run, run + 1) if near in near_by]))
+        doubtful = [number for number, difference in away.items() if difference > 1]
+        beside = {number: neighbours(number, numbers) for number in doubtful}
+        missing = {near for around in beside.values() for near in around} - set(away)
+        near_by = away | self._read_again(sorted(missing), times)
+        for number, around in beside.items():
+            away[number] = float(np.median([near_by[near] for near in (number, *around) if near in near_by]))
         return np.array(list(away.values()), np.float64)
 
-    def _read_again(self, runs: Sequence[int], times: Doubles) -> dict[int, float]:
+    def _read_again(self, numbers: Sequence[int], times: Mapping[int, float]) -> dict[int, float]:
         """Read the first frames of runs, and return how far each that can be read is from its time, in seconds."""
-        texts = self._reader.read([self._runs.image(run, is_first=True) for run in runs])
-        self.count += len(runs)
-        shown = {run: time for run, (text, _) in zip(runs, texts, strict=True) if (time := parse_shown(text))}
-        self._read |= {run: time for run, time in shown.items() if run not in self._read}
-        return {run: _difference(float(times[run]), time) for run, time in shown.items()}
+        texts = self._texts(numbers, [int(self._runs.starts[self._place[number]]) for number in numbers])
+        shown = {number: time for number, time in texts.items() if time is not None}
+        self._read = {**shown, **self._read}
+        return {number: _difference(times[number], time) for number, time in shown.items()}
 
     def misread(self, timeline: Timeline) -> int:
         """Count readings that are no time, or another one than the timeline says."""
-        times = timeline.at(np.arange(len(self._runs)))
-        shown = [(run, time) for run, time in self._read.items() if time is not None]
-        right = sum(_difference(float(times[run]), time) <= 1 for run, time in shown)
+        shown = [(number, time) for number, time in self._read.items() if time is not None]
+        times = timeline.at(np.array([number for number, _ in shown], np.int64))
+        right = sum(_difference(float(at), time) <= 1 for at, (_, time) in zip(times, shown, strict=True))
         return len(self._read) - right
+
+
+def _to_second(seconds: int, second: int) -> int:
+    """How far it is to the nearest time that shows this second within its minute."""
+    return (second - seconds + MINUTE // 2) % MINUTE - MINUTE // 2
 
 
 def _difference(time: float, shown: ShownTime) -> float:

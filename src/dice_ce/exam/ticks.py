@@ -3,12 +3,13 @@
 The image of the clock changes when the clock ticks, so an exam falls into *runs* of frames that show the same text.
 Between two readings that are as many seconds apart as there are runs, every run is one second, and nothing more needs
 to be read. Elsewhere (gaps, thinned-out exports, noise taken for a tick) the run in the middle is read, and so on.
+Where every frame tells its second (`seconds.py`), runs are numbered by seconds instead of being counted: then all tick.
 """
 
 from __future__ import annotations
 
 import itertools
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass
 
 import numpy as np
@@ -24,6 +25,8 @@ UNEVEN_COST, UNEVEN = 0.05, 5.0
 """For each second off an even pace, up to so many: decides between chains of equally many readings, nothing else."""
 TOLERANCE = 0.75
 """Seconds by which a reading may differ from what its neighbours say."""
+SLOWER = 3.0
+"""How many times longer than usual runs may last before that is a jump; numbered by seconds, they last no longer."""
 LONGEST_GAP = DAY / 2
 """Seconds: a longer jump is a step back that was taken for midnight."""
 AROUND = 3
@@ -42,6 +45,7 @@ class Timeline:
     """What they show, going on past midnight."""
     step: float
     """Seconds from one run to the next, usually."""
+    slower: float = SLOWER
 
     def at(self, run: Ints | Doubles) -> Doubles:
         """Time of runs; beyond the first and the last reading the clock is taken to run on."""
@@ -51,28 +55,32 @@ class Timeline:
         return np.asarray(np.maximum(0, inside + before + after))
 
 
-def fit_timeline(readings: Mapping[int, ShownTime]) -> Timeline | None:
-    """Take the largest set of readings in which time never runs back and hardly jumps; None if there is none."""
+def fit_timeline(readings: Mapping[int, ShownTime], *, are_seconds: bool = False) -> Timeline | None:
+    """Take the largest set of readings in which time never runs back and hardly jumps; None if there is none.
+
+    `are_seconds`: the numbers of runs are seconds, so that whatever lasts longer is a jump.
+    """
     runs = np.array(sorted(readings), np.int64)
     if len(runs) < 3:
         return None
     shown = [readings[int(run)] for run in runs]
-    step = _usual_step(runs, np.array([one.seconds for one in shown], np.float64))
+    step = 1.0 if are_seconds else _usual_step(runs, np.array([one.seconds for one in shown], np.float64))
     if step is None:
         return None
+    slower = 1.0 if are_seconds else SLOWER
     # Each reading stands for itself on the same day, the next and the one after, unless the day is shown.
     days = np.arange(DAYS)
     place = np.repeat(np.arange(len(runs)), DAYS)
     time = np.concatenate([one.seconds + days * DAY for one in shown]).astype(np.float64)
     allowed = np.concatenate([(days == 0) | (not one.has_day) for one in shown])
-    chosen = _best_chain(runs[place], time, allowed, place, step)
+    chosen = _best_chain(runs[place], time, allowed, place, step, slower)
     kept, seconds = place[chosen], time[chosen]
     if len(kept) < 3:
         return None
     if not any(shown[place].has_day for place in kept):  # then the first day is the first
         seconds = seconds - DAY * (seconds[0] // DAY)
     is_right = _agrees_with_neighbours(runs[kept], seconds)
-    return Timeline(runs[kept][is_right], seconds[is_right], step)
+    return Timeline(runs[kept][is_right], seconds[is_right], step, slower)
 
 
 def _agrees_with_neighbours(runs: Ints, seconds: Doubles) -> Bools:
@@ -89,7 +97,7 @@ def _usual_step(runs: Ints, seconds: Doubles) -> float | None:
     return float(np.median(running)) if len(running) else None
 
 
-def _best_chain(runs: Ints, time: Doubles, allowed: np.ndarray, place: Ints, step: float) -> Ints:
+def _best_chain(runs: Ints, time: Doubles, allowed: np.ndarray, place: Ints, step: float, slower: float) -> Ints:
     """Find the chain of nodes with the most readings, less what its jumps cost, by dynamic programming."""
     score = np.where(allowed, 1.0 - 1e-6 * time / DAY, -np.inf)  # of equal chains, that of the earliest day
     came_from = np.full(len(time), -1)
@@ -97,7 +105,7 @@ def _best_chain(runs: Ints, time: Doubles, allowed: np.ndarray, place: Ints, ste
         gap, passed = time[j] - time[:j], runs[j] - runs[:j]
         uneven = np.minimum(np.abs(gap - step * passed), UNEVEN) * UNEVEN_COST
         past_midnight = time[j] // DAY > time[:j] // DAY
-        cost = np.where(_is_jump(gap, passed, step), JUMP_COST + MIDNIGHT_COST * past_midnight, uneven)
+        cost = np.where(_is_jump(gap, passed, step, slower), JUMP_COST + MIDNIGHT_COST * past_midnight, uneven)
         usable = allowed[:j] & (place[:j] < place[j]) & (gap >= 0) & (gap < LONGEST_GAP)
         candidates = np.where(usable, score[:j] - cost, -np.inf)
         if len(candidates) and (best := int(np.argmax(candidates))) >= 0 and candidates[best] > 0:
@@ -109,9 +117,9 @@ def _best_chain(runs: Ints, time: Doubles, allowed: np.ndarray, place: Ints, ste
     return np.array(chain[::-1], np.int64)
 
 
-def _is_jump(gap: Doubles, passed: Ints, step: float) -> Bools:
+def _is_jump(gap: Doubles, passed: Ints, step: float, slower: float) -> Bools:
     """Whether more time went by than that many runs take."""
-    return np.asarray(gap > 3 * step * passed + 5)
+    return np.asarray(gap > slower * step * passed + 5)
 
 
 def place_jumps(timeline: Timeline, readings: Mapping[int, ShownTime | None]) -> Timeline:
@@ -122,7 +130,7 @@ def place_jumps(timeline: Timeline, readings: Mapping[int, ShownTime | None]) ->
     """
     gap, passed = np.diff(timeline.seconds), np.diff(timeline.runs)
     added: dict[int, float] = {}
-    for i in np.flatnonzero(_is_jump(gap, passed, timeline.step) & (passed > 1)):
+    for i in np.flatnonzero(_is_jump(gap, passed, timeline.step, timeline.slower) & (passed > 1)):
         left, right = int(timeline.runs[i]), int(timeline.runs[i + 1])
         side = "before"
         for run in range(left + 1, right):
@@ -137,7 +145,7 @@ def place_jumps(timeline: Timeline, readings: Mapping[int, ShownTime | None]) ->
     runs = np.concatenate([timeline.runs, np.array(list(added), np.int64)])
     seconds = np.concatenate([timeline.seconds, np.array(list(added.values()))])
     order = np.argsort(runs)
-    return Timeline(runs[order], np.maximum.accumulate(seconds[order]), timeline.step)
+    return Timeline(runs[order], np.maximum.accumulate(seconds[order]), timeline.step, timeline.slower)
 
 
 def _alike(shown: ShownTime, seconds: float) -> int:
@@ -154,21 +162,21 @@ def _digits(seconds: int) -> tuple[int, ...]:
 class Plan:
     """Which runs to read next: what is between readings that do not yet tell the time of all runs between them."""
 
-    run_count: int
+    numbers: Ints
+    """The runs that there are."""
     confirmed: set[tuple[int, int]]
     asked: dict[int, tuple[int, int, float]]
     """Runs that were asked for, with the two readings around and the time that they predict."""
 
     @classmethod
-    def start(cls, run_count: int) -> Plan:
+    def start(cls, numbers: Ints) -> Plan:
         """Nothing is known yet."""
-        return cls(run_count, set(), {})
+        return cls(numbers, set(), {})
 
     def first_runs(self, count: int) -> list[int]:
         """Spread over the exam, denser at its ends."""
-        ends = [0, 1, 2, self.run_count - 3, self.run_count - 2, self.run_count - 1]
-        spread = np.linspace(0, self.run_count - 1, count).round().astype(int).tolist()
-        return sorted({run for run in (*ends, *spread) if 0 <= run < self.run_count})
+        spread = self.numbers[np.linspace(0, len(self.numbers) - 1, count).round().astype(int)]
+        return sorted({*self.numbers[:3].tolist(), *spread.tolist(), *self.numbers[-3:].tolist()})
 
     def next_runs(self, timeline: Timeline, readings: Mapping[int, ShownTime | None]) -> list[int]:
         """Return what to read next; empty when everything between the readings is accounted for."""
@@ -183,23 +191,27 @@ class Plan:
             is_ticking = abs(time_of[right] - time_of[left] - passed) < 0.5
             if passed < 2 or is_ticking or (left, right) in self.confirmed:
                 continue
-            middle = _nearest_unread((left + right) // 2, left, right, readings)
+            middle = self._nearest_unread(left, right, readings)
             if middle is not None:
                 self.asked[middle] = (left, right, float(timeline.at(np.array([middle]))[0]))
                 wanted.append(middle)
         kept = set(anchors)
         for run, shown in readings.items():  # what disagrees is looked at once more, by its neighbours
             if shown is not None and run not in kept:
-                wanted += [near for near in (run - 1, run + 1) if 0 <= near < self.run_count and near not in readings]
+                wanted += [near for near in neighbours(run, self.numbers) if near not in readings]
         return sorted(set(wanted))
 
+    def _nearest_unread(self, left: int, right: int, readings: Mapping[int, ShownTime | None]) -> int | None:
+        """The run nearest to the middle of two that was not read yet."""
+        first, last = np.searchsorted(self.numbers, [left, right])
+        unread = [run for run in self.numbers[first + 1 : last].tolist() if run not in readings]
+        return min(unread, key=lambda run: abs(2 * run - left - right), default=None)
 
-def _nearest_unread(middle: int, left: int, right: int, readings: Mapping[int, ShownTime | None]) -> int | None:
-    for away in range(right - left):
-        for run in (middle - away, middle + away):
-            if left < run < right and run not in readings:
-                return run
-    return None
+
+def neighbours(run: int, numbers: Ints) -> list[int]:
+    """Numbers of the runs before and after one."""
+    place = int(np.searchsorted(numbers, run))
+    return [int(numbers[near]) for near in (place - 1, place + 1) if 0 <= near < len(numbers)]
 
 
 def _usual_lengths(length: Ints) -> Doubles:
@@ -208,19 +220,18 @@ def _usual_lengths(length: Ints) -> Doubles:
     return np.asarray(np.median(np.lib.stride_tricks.sliding_window_view(around, 2 * AROUND + 1), axis=1))
 
 
-def times_of_frames(timeline: Timeline, starts: Sequence[int], frames: Ints) -> Doubles:
-    """Seconds of frames, given at which frame each run begins; within a run time goes on evenly.
+def times_of_frames(timeline: Timeline, starts: Ints, numbers: Ints, frames: Ints) -> Doubles:
+    """Seconds of frames, given at which frame each run begins, and its number; within a run time goes on evenly.
 
     Where runs are a single frame, as in thinned-out exports, nothing tells which part of its second that frame is: the
     middle is taken.
     """
-    begins = np.array(starts, np.int64)
-    time = timeline.at(np.arange(len(begins)))
-    run = (np.searchsorted(begins, frames, side="right") - 1).clip(0)
-    length = np.append(np.diff(begins), max(1, int(np.median(np.diff(begins))) if len(begins) > 1 else 1))
+    time = timeline.at(numbers)
+    run = (np.searchsorted(starts, frames, side="right") - 1).clip(0)
+    length = np.append(np.diff(starts), max(1, int(np.median(np.diff(starts))) if len(starts) > 1 else 1))
     # A run as long as several of those around it hides ticks, and lasts as many seconds.
     ticks = np.maximum(1, np.round(length / _usual_lengths(length)))
     lasts = np.append(np.diff(time), timeline.step).clip(0, max(timeline.step, 1.0) * ticks)
-    share = ((frames - begins[run]) / length[run]).clip(0, 0.999)
+    share = ((frames - starts[run]) / length[run]).clip(0, 0.999)
     half = 0.5 if float(np.mean(length)) < 1.5 else 0.0
     return np.maximum.accumulate(time[run] + lasts[run] * share + half)
