@@ -16,6 +16,7 @@ from hypothesis import strategies as st
 from dice_ce.exam.images import natural_order
 from dice_ce.exam.open import open_exam
 from dice_ce.exam.readers import open_source
+from dice_ce.exam.video import decode_images
 from tests.material import (
     corrupt,
     moving_dots,
@@ -183,6 +184,19 @@ def test_damaged_files_read_the_same_in_one_go_and_in_pieces_that_begin_at_keyfr
     forwards = read(stretches)
     assert read(stretches[::-1]) == forwards
     assert read(stretches[1::2]) == {i: x for i, x in forwards.items() if any(a <= i < b for a, b in stretches[1::2])}
+
+
+@pytest.mark.parametrize("threads", [0, 1])
+def test_images_left_undecoded_on_the_way_to_a_frame_do_not_change_it(threads: int, tmp_path: Path) -> None:
+    options = {"x264-params": "keyint=60:scenecut=0:bframes=3:b-adapt=0"}
+    source = open_source(write_video(tmp_path / "e.mp4", moving_dots(COUNT), options=options))
+    with closing(source.open(threads=threads)) as cursor:
+        whole = {i: bytes(frame.to_ndarray()) for i, frame in cursor.read(0, COUNT)}
+        order = random.Random(0).sample(range(COUNT), COUNT)
+        assert all(bytes(frame.to_ndarray()) == whole[i] for k in order for i, frame in cursor.read(k, k + 1))
+    with av.open(str(source.path)) as container:
+        left = len(list(decode_images(container, container.streams.video[0], lambda packet: False)))
+    assert 0 < left < 0.7 * COUNT, "images that no other is made from are left out"
 
 
 @pytest.mark.parametrize("name", ["2.jpg", "2.png", "2.bmp"])

@@ -48,6 +48,8 @@ class VideoSource:
     warnings: tuple[str, ...] = ()
     content: Content | None = None
     """Opens the stream, where it lies inside another file; None if the file is the video."""
+    packets_tell: bool = False
+    """Whether a packet's timestamp is that of its image, so that what nobody asked for can be known before decoding."""
     recorded: Recorded | None = None
     names: None = None
 
@@ -148,6 +150,7 @@ def index_video(path: Path, content: Content | None = None) -> VideoSource:
         ordinal_of=ordinal_of,
         warnings=warnings,
         content=content,
+        packets_tell=scan.container in EXACT_AFTER_SEEK,
     )
 
 
@@ -165,7 +168,7 @@ def _index_by_decoding(path: Path, content: Content | None, scan: _Scan, warning
     """Count the images that really come out, where the packets' timestamps are missing, doubled or guessed."""
     container, stream = _open_container(path, content)
     with closing(container):
-        shown = [(frame.pts, bool(frame.key_frame)) for frame in _images(container, stream)]
+        shown = [(frame.pts, bool(frame.key_frame)) for frame in decode_images(container, stream)]
     if not shown:
         raise ExamError(f"{path}: not one frame can be decoded; copy or export it again")
     stamps = [pts for pts, _ in shown if pts is not None]
@@ -195,9 +198,18 @@ def _packets(container: Any, stream: Any) -> Iterator[Any]:
         return
 
 
-def _images(container: Any, stream: Any) -> Iterator[av.VideoFrame]:
-    """Decode on past damaged packets; images the decoder itself calls corrupt are left out."""
+def decode_images(
+    container: Any, stream: Any, is_wanted: Callable[[Any], bool] = lambda packet: True
+) -> Iterator[av.VideoFrame]:
+    """Decode on past damaged packets; images the decoder itself calls corrupt are left out.
+
+    So may be unwanted ones, where no other image is made from them: often half of all.
+    """
+    # Only here is that certain: in HEVC what is called unreferenced may be referenced by higher temporal layers.
+    can_skip = stream.codec_context.name == "h264"
     for packet in _packets(container, stream):
+        if can_skip:
+            stream.codec_context.skip_frame = "DEFAULT" if is_wanted(packet) else "NONREF"
         try:
             decoded = packet.decode()
         except (av.error.FFmpegError, EOFError) as error:
@@ -216,10 +228,13 @@ class VideoCursor:
         """Ordinal of the image that was delivered last; -1 before the first."""
         self._held: tuple[int, av.VideoFrame] | None = None
         self._decoded: Iterator[tuple[int, av.VideoFrame]] = iter(())
+        self._wanted_from = 0
+        """Timestamp of the first image that was asked for."""
         self._reopen()
 
     def read(self, start: int, stop: int) -> Iterator[tuple[int, av.VideoFrame]]:
         """Yield (ordinal, image) of the decodable frames in [start, stop), in order."""
+        self._wanted_from = int(self._source.frames.pts[min(start, len(self._source.frames) - 1)])
         self._go_to(start)
         while (item := self._next()) is not None:
             if item[0] >= stop:
@@ -275,7 +290,10 @@ class VideoCursor:
         self._start_decoding()
 
     def _start_decoding(self) -> None:
-        self._decoded = self._numbered(_images(self._container, self._stream))
+        self._decoded = self._numbered(decode_images(self._container, self._stream, self._is_wanted))
+
+    def _is_wanted(self, packet: Any) -> bool:
+        return not self._source.packets_tell or packet.pts is None or packet.pts >= self._wanted_from
 
     def _numbered(self, images: Iterator[av.VideoFrame]) -> Iterator[tuple[int, av.VideoFrame]]:
         """Pair images with their ordinals; what is out of order after damage is left out."""
