@@ -1,10 +1,12 @@
-"""The shipped encoder in other engines: how fast, and how far its features move. Nothing of this ships.
+"""The shipped encoder run in other ways and by other engines: how fast, and how far its features move.
+
+Nothing of this ships.
 
     python benchmarks/engines.py FOLDER_OF_IMAGES [--images 64]        (pip install openvino adds its row)
 
-Milliseconds are those of the processor per image, on one thread, in batches as an extraction has them, the median of
-rounds in turn. The int8 network is quantised after training (static, per channel, ranges from as many other images).
-The distance is the cosine distance to the feature of ONNX Runtime in 32 bits.
+Milliseconds are those of the processor per image, on one thread, in batches as an extraction has them unless a row says
+otherwise, the median of rounds in turn. The int8 network is quantised after training (static, per channel, ranges from
+as many other images). The distance is the cosine distance to the feature of ONNX Runtime in 32 bits.
 """
 
 from __future__ import annotations
@@ -31,7 +33,10 @@ from dice_ce.table import Table
 Images = npt.NDArray[np.uint8]
 Vectors = npt.NDArray[np.float32]
 Engine = Callable[[Images], Vectors]
+Way = tuple[Engine, int]
+"""An engine, and how many images it gets at once."""
 ROUNDS = 3
+BATCHES = (1, 2, 4, 16, 32)
 
 
 def with_onnxruntime(model: bytes) -> Engine:
@@ -39,6 +44,22 @@ def with_onnxruntime(model: bytes) -> Engine:
     session = start_session(model, 1)
     name, output = session.get_inputs()[0].name, session.get_outputs()[0].name
     return lambda batch: np.asarray(session.run([output], {name: batch})[0], np.float32)
+
+
+def plain_weights(model: bytes) -> bytes:
+    """Weights as they are computed with, in 32 bits, instead of as they are stored, in 16."""
+    from dice_ce.lab.training.network import read_network
+
+    return bytes(read_network(model, {}, frozen=1).model.SerializeToString())
+
+
+def without_map(model: bytes) -> bytes:
+    """The feature as the only output."""
+    import onnx
+
+    loaded = onnx.load_from_string(model)
+    del loaded.graph.output[1:]
+    return bytes(loaded.SerializeToString())
 
 
 def with_openvino(model: bytes) -> Engine:
@@ -81,10 +102,10 @@ def quantised(model: bytes, images: Images) -> bytes:
         return paths[2].read_bytes()
 
 
-def run(engine: Engine, images: Images) -> tuple[float, Vectors]:
+def run(way: Way, images: Images) -> tuple[float, Vectors]:
     """Return the processor's seconds per image, of all threads, and unit features."""
-    began = time.process_time()
-    features = np.concatenate([engine(images[i : i + BATCH]) for i in range(0, len(images), BATCH)])
+    (engine, batch), began = way, time.process_time()
+    features = np.concatenate([engine(images[i : i + batch]) for i in range(0, len(images), batch)])
     took = (time.process_time() - began) / len(images)
     return took, features / np.linalg.norm(features, axis=1, keepdims=True)
 
@@ -100,11 +121,15 @@ def main() -> None:
     paths = find_images(options.folder)
     chosen = [paths[i] for i in np.linspace(0, len(paths) - 1, 2 * options.images).astype(int)]
     images = np.stack([image for _, image in read_images(chosen, encoder.input_size, encoder.resize)])
-    engines = {"ONNX Runtime, 32 bits": with_onnxruntime(encoder.content)}
+    shipped = with_onnxruntime(encoder.content)
+    engines: dict[str, Way] = {"ONNX Runtime, 32 bits": (shipped, BATCH)}
+    engines |= {f"the same, {batch} at once": (shipped, batch) for batch in BATCHES}
+    engines["the same, weights stored in 32 bits"] = with_onnxruntime(plain_weights(encoder.content)), BATCH
+    engines["the same, without the map"] = with_onnxruntime(without_map(encoder.content)), BATCH
     if importlib.util.find_spec("openvino"):
-        engines["OpenVINO, 32 bits"] = with_openvino(encoder.content)
-    engines["ONNX Runtime, int8"] = with_onnxruntime(quantised(encoder.content, images[::2]))
-    rounds = [{name: run(engine, images[1::2]) for name, engine in engines.items()} for _ in range(ROUNDS)]
+        engines["OpenVINO, 32 bits"] = with_openvino(encoder.content), BATCH
+    engines["ONNX Runtime, int8"] = with_onnxruntime(quantised(encoder.content, images[::2])), BATCH
+    rounds = [{name: run(way, images[1::2]) for name, way in engines.items()} for _ in range(ROUNDS)]
     times = {name: statistics.median(one[name][0] for one in rounds) for name in engines}
     base = next(iter(engines))
     rows = []

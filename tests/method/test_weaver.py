@@ -147,7 +147,7 @@ def brute_force_ward(points: np.ndarray, count: int) -> list[list[int]]:
 @given(n=st.integers(1, 25), count=st.integers(1, 6), seed=st.integers(0, 10**6))
 def test_coarse_contexts_are_those_of_ward_on_a_chain_by_definition(n: int, count: int, seed: int) -> None:
     points = np.random.default_rng(seed).normal(size=(n, 5)).astype(np.float32)
-    label = chain_ward(points, np.ones(n), min(count, n))
+    label = chain_ward(points, np.ones(n), min(count, n), np.ones(5, np.float32))
     assert [np.flatnonzero(label == k).tolist() for k in range(label.max() + 1)] == brute_force_ward(
         points.astype(np.float64), min(count, n)
     )
@@ -155,7 +155,7 @@ def test_coarse_contexts_are_those_of_ward_on_a_chain_by_definition(n: int, coun
 
 def test_ward_breaks_ties_to_the_earliest() -> None:
     points = np.array([[0.0], [1.0], [2.0], [3.0]], np.float32)
-    assert chain_ward(points, np.ones(4), 3).tolist() == [0, 0, 1, 2]
+    assert chain_ward(points, np.ones(4), 3, np.ones(points.shape[1], np.float32)).tolist() == [0, 0, 1, 2]
 
 
 @pytest.mark.parametrize(

@@ -243,6 +243,8 @@ class VideoCursor:
             self._position = item[0]
             if item[0] >= start:
                 yield item
+            if item[0] == stop - 1:
+                return  # the next one need not be decoded to know that it is beyond
 
     def close(self) -> None:
         """Give the file handle back."""

@@ -72,7 +72,11 @@ def token_halves(vectors: npt.NDArray[np.floating], steps: npt.NDArray[np.float6
     return halves.reshape(count, 2 * d)
 
 
+def half_weights(alpha: float, length: int) -> Floats:
+    """Return the share of each dimension of (sums of) tokens in their product: the visual half has `alpha` of it."""
+    return np.repeat(np.array([alpha, 1 - alpha], np.float32), length // 2)
+
+
 def weigh(halves: Floats, alpha: float) -> Floats:
     """Give the two halves of (sums of) tokens their weights: the visual one has `alpha` of the product."""
-    d = halves.shape[1] // 2
-    return halves * np.repeat(np.array([alpha**0.5, (1 - alpha) ** 0.5], np.float32), d)
+    return halves * np.sqrt(half_weights(alpha, halves.shape[1]))

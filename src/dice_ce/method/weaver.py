@@ -20,7 +20,7 @@ import numpy as np
 
 from dice_ce.features.extraction import cpu_count
 from dice_ce.method.selector import Candidates
-from dice_ce.method.tokens import TokenSettings, time_steps, token_halves, weigh
+from dice_ce.method.tokens import TokenSettings, half_weights, time_steps, token_halves, weigh
 from dice_ce.settings import setting
 from dice_ce.types import Doubles, Floats, Ints
 
@@ -211,7 +211,8 @@ def _starts(alike: Floats, threshold: float, most: int) -> Ints:
 
 def weave_coarse(atoms: Atoms, count: int, settings: WeaverSettings) -> list[Atoms]:
     """Find the anatomical contexts G_i, in exam order."""
-    label = chain_ward(weigh(atoms.sums, settings.alpha_coarse), atoms.sizes, min(count, len(atoms.rows)))
+    weights = half_weights(settings.alpha_coarse, atoms.sums.shape[1])
+    label = chain_ward(atoms.sums, atoms.sizes, min(count, len(atoms.rows)), weights)
     bounds = [0, *(np.flatnonzero(np.diff(label)) + 1).tolist(), len(label)]
     return [atoms[start:stop] for start, stop in pairwise(bounds)]
 
@@ -228,27 +229,28 @@ def coarse_count(seconds: Doubles, settings: WeaverSettings) -> int:
     return min(max(4, min(64, wanted)), len(seconds))
 
 
-def chain_ward(sums: Floats, sizes: Doubles, count: int) -> Ints:
-    """Merge neighbours on the time line by Ward's rule until `count` groups are left; ties go to the earliest."""
+def chain_ward(sums: Floats, sizes: Doubles, count: int, weights: Floats) -> Ints:
+    """Merge neighbours on the time line by Ward's rule until `count` groups are left; ties go to the earliest.
+
+    `weights` are the dimensions' shares of a product; a weighed copy of all sums would take as long as the merging.
+    """
     number = len(sums)
     following, before = list(range(1, number + 1)), list(range(-1, number - 1))
     version = [0] * number
-    squares = (np.einsum("nd,nd->n", sums, sums).astype(np.float64) / sizes**2).tolist()
-    products = np.einsum("nd,nd->n", sums[:-1], sums[1:]).astype(np.float64).tolist()
     total, weight = list(sums), sizes.tolist()  # of each group, at the place of its first member
 
-    def cost(left: int, right: int, product: float) -> float:
-        (m, n), mean_product = (weight[left], weight[right]), product / (weight[left] * weight[right])
-        return float(m * n / (m + n) * (squares[left] + squares[right] - 2 * mean_product))
+    def product(left: int, right: int) -> float:
+        return float((total[left] * weights) @ total[right])
 
-    def push(left: int, right: int) -> None:
-        found = cost(left, right, float(total[left] @ total[right]))
-        heapq.heappush(heap, (found, left, version[left], version[right]))
+    def entry(left: int, right: int) -> tuple[float, int, int, int]:
+        (m, n), mean_product = (weight[left], weight[right]), product(left, right) / (weight[left] * weight[right])
+        cost = m * n / (m + n) * (squares[left] + squares[right] - 2 * mean_product)
+        return cost, left, version[left], version[right]
 
-    heap = [(cost(left, left + 1, product), left, 0, 0) for left, product in enumerate(products)]
+    squares = [product(k, k) / weight[k] ** 2 for k in range(number)]
+    heap = [entry(left, left + 1) for left in range(number - 1)]
     heapq.heapify(heap)
-    label, left_over = np.arange(number), number
-    parent = list(range(number))
+    parent, left_over = list(range(number)), number
     while left_over > count:
         _, left, left_version, right_version = heapq.heappop(heap)
         right = following[left]
@@ -256,18 +258,18 @@ def chain_ward(sums: Floats, sizes: Doubles, count: int) -> Ints:
             continue
         total[left] = total[left] + total[right]  # not in place: `sums` belongs to the caller
         weight[left] += weight[right]
-        squares[left] = float(total[left] @ total[left]) / weight[left] ** 2
+        squares[left] = product(left, left) / weight[left] ** 2
         parent[right], version[left], version[right] = left, version[left] + 1, -1
         following[left] = following[right]
         if following[left] < number:
             before[following[left]] = left
-            push(left, following[left])
+            heapq.heappush(heap, entry(left, following[left]))
         if before[left] >= 0:
-            push(before[left], left)
+            heapq.heappush(heap, entry(before[left], left))
         left_over -= 1
     for k in range(number):  # parents come first on the time line
-        label[k] = label[parent[k]] if parent[k] != k else k
-    return np.unique(label, return_inverse=True)[1]
+        parent[k] = parent[parent[k]]
+    return np.unique(parent, return_inverse=True)[1]
 
 
 # --- fine ----------------------------------------------------------------------------------------------------------
