@@ -3,6 +3,7 @@
 import csv
 import dataclasses
 import json
+import os
 from fractions import Fraction
 from pathlib import Path
 
@@ -289,6 +290,13 @@ def test_the_summary_is_the_golden_one(bundle: Path) -> None:
     assert golden_summary(colour_frames(), bundle) == json.loads(GOLDEN.read_text()), "run: python -m tests.golden"
 
 
+def damage_unnoticed(path: Path) -> None:
+    """Overwrite a file as a bad sector does: size and date stay."""
+    facts = path.stat()
+    path.write_bytes(bytes(facts.st_size))
+    os.utime(path, ns=(facts.st_atime_ns, facts.st_mtime_ns))
+
+
 def test_a_candidate_that_can_no_longer_be_decoded_is_left_out_and_named(tmp_path: Path) -> None:
     """Its features are there already; a second network needs the image, too."""
     network = OnnxEncoder.open(write_tiny_encoder(tmp_path / "d.onnx", scale=0.05))
@@ -301,7 +309,7 @@ def test_a_candidate_that_can_no_longer_be_decoded_is_left_out_and_named(tmp_pat
         whole = dice_ce.summarize(exam, bundle=second)
         contexts = [item.support + item.dissent for item in whole.items + whole.dropped]
         lost = sorted(frame.frame for context in contexts for frame in context)[1]
-        (tmp_path / "exam" / f"{lost:04d}.png").write_bytes(b"gone")
+        damage_unnoticed(tmp_path / "exam" / f"{lost:04d}.png")
         summary = dice_ce.summarize(exam, bundle=second)
     assert summary.counts.candidates == whole.counts.candidates - 1
     assert summary.exam.warnings == (f"candidates that could not be decoded for the diagnoser: {lost}",)
