@@ -68,11 +68,11 @@ bundle: .venv/dev-installed  ## fine-tune encoders of all folds and of all cases
 	$(BIN)/python tools/train_default_bundle.py --data $(DICE_CE_DATA) --work $(WORK)
 
 results: .venv/dev-installed  ## run every method on recordings and spliced exams, by networks of held-out folds (after make bundle)
-	$(BIN)/dice-ce benchmark --data $(WORK)/recordings --folds $(WORK)/tuned-folds --out $(WORK)/benchmark
-	$(BIN)/dice-ce benchmark --data $(WORK)/recordings/runs --folds $(WORK)/tuned-folds --out $(WORK)/benchmark-runs
+	$(BIN)/dice-ce benchmark --data $(WORK)/recordings --folds $(WORK)/folds --out $(WORK)/benchmark
+	$(BIN)/dice-ce benchmark --data $(WORK)/recordings/runs --folds $(WORK)/folds --out $(WORK)/benchmark-runs
 	for seed in 1 2 3; do \
 		$(SPLICE) --out $(WORK)/spliced-$$seed --seed $$seed && \
-		$(BIN)/dice-ce benchmark --data $(WORK)/spliced-$$seed --folds $(WORK)/tuned-folds \
+		$(BIN)/dice-ce benchmark --data $(WORK)/spliced-$$seed --folds $(WORK)/folds \
 			--out $(WORK)/benchmark-spliced-$$seed || exit 1; \
 	done
 	$(BIN)/python benchmarks/where.py $(DICE_CE_DATA) --folds $(WORK)/folds

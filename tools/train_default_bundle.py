@@ -5,9 +5,8 @@
     python tools/train_default_bundle.py --data DATA --work WORK
 
 DATA holds labelled real frames (see docs/how-to/datasets.md). The networks that ship learn from all cases. Thresholds,
-temperature, reliabilities, settings and the context score come from networks of five folds, each asked about cases it
-never saw; settings are tuned on real recordings and on spliced exams of these cases, the recordings counting double.
-Everything is resumable: features and recordings are kept.
+temperature, reliabilities and settings come from networks of five folds, each asked about cases it never saw; settings
+are tuned on real recordings and on spliced exams of these cases, the recordings counting double. Everything is resumable: features and recordings are kept.
 """
 
 from __future__ import annotations
@@ -38,9 +37,8 @@ def main() -> None:
     run(["data", "splice", "--frames", data, "--timelines", str(timelines), "--out", str(spliced), "--seed", "0"])
     weighed = ["--data", str(recordings), str(spliced), "--weights", "2", "1"]
     exams = [*weighed, "--bundle", str(work / "untuned"), "--folds", str(folds)]
-    log, tuned_folds = str(work / "trials.csv"), str(work / "tuned-folds")
-    trials = ["--trials", str(options.trials), "--log", log]
-    run(["tune", *exams, *trials, "--out", str(tuned), "--folds-out", tuned_folds])
+    trials = ["--trials", str(options.trials), "--log", str(work / "trials.csv")]
+    run(["tune", *exams, *trials, "--out", str(tuned)])
     export_bundle(tuned, options.out)
 
 

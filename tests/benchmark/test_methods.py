@@ -26,8 +26,8 @@ from dice_ce.datasets.folder import ExamRow, load_dataset
 from dice_ce.errors import InputError
 from dice_ce.exam.codec import write_image
 from dice_ce.features.encoder import OnnxEncoder
+from dice_ce.method.beyond.listing import ListingSettings
 from dice_ce.method.beyond.prior import PriorSettings
-from dice_ce.method.beyond.ranking import RankingSettings
 from dice_ce.method.bundle import Bundle, load_bundle
 from dice_ce.method.converger import ConvergerSettings
 from dice_ce.method.diagnoser import HeadDiagnoser, NetworkDiagnoser
@@ -252,7 +252,7 @@ def test_contexts_are_woven_again_only_if_they_may_differ(exam: ReadyExam) -> No
     first = exam.weave(START)
     for same in (
         replace(START, converger=ConvergerSettings("best-frame", 0.1, 0.9)),
-        replace(START, prior=PriorSettings(0.5), ranking=RankingSettings(apart_seconds=60.0)),
+        replace(START, prior=PriorSettings(0.5), listing=ListingSettings(apart_seconds=60.0)),
     ):
         assert exam.weave(same) is first
     for other in (
@@ -320,7 +320,7 @@ def test_every_rule_that_is_used_gets_an_ablation_of_its_own() -> None:
         START,
         selector=SelectorSettings(0.4, candidate_share=0.1),
         prior=PriorSettings(0.5),
-        ranking=RankingSettings(apart_seconds=60.0),
+        listing=ListingSettings(apart_seconds=60.0),
     )
     found = {key: changed for key, (_, changed) in ablations(used).items()}
     values = values_of(used)

@@ -15,10 +15,7 @@ from dice_ce.benchmark.networks import Networks
 from dice_ce.benchmark.run import list_rows
 from dice_ce.cli import main
 from dice_ce.datasets.folder import load_dataset
-from dice_ce.datasets.tables import Annotation, Finding
 from dice_ce.errors import InputError
-from dice_ce.lab.training import ranking
-from dice_ce.lab.training.ranking import Contexts, contexts_of, fit_ranker, reported_contexts
 from dice_ce.lab.training.tuning import (
     DECIDES_CONTEXTS,
     PROFILES,
@@ -33,9 +30,7 @@ from dice_ce.lab.training.tuning import (
     make_ground,
     tune_method,
 )
-from dice_ce.method.beyond.ranking import FEATURES
 from dice_ce.method.bundle import load_bundle
-from dice_ce.method.pipeline import judge_contexts
 from dice_ce.method.selector import SelectorSettings
 from dice_ce.method.settings import Settings
 from dice_ce.settings import values_of, with_values, without_rules
@@ -174,59 +169,6 @@ def test_datasets_count_by_their_weights(dataset: Path, bundle_folder: Path) -> 
         assert getattr(both, name) == pytest.approx((3 * first + second) / 4, abs=1e-5)
     with pytest.raises(InputError, match="exam 'a' stands in two datasets"):
         Scorer([parts[0], parts[0]])
-
-
-# --- the context score ---------------------------------------------------------------------------------------------
-
-
-def contexts(reported: list[bool], seed: int) -> Contexts:
-    """Contexts of an exam; the first feature tells what is reported, the others are noise."""
-    features = np.random.default_rng(seed).normal(size=(len(reported), len(FEATURES)))
-    features[:, 0] += 3 * np.array(reported)
-    return Contexts(features, np.array(reported))
-
-
-def test_a_context_score_learns_what_is_reported_and_repeats_itself() -> None:
-    exams = [contexts([True, False, False, False, True, False], seed) for seed in range(12)]
-    ranker, again = fit_ranker(exams), fit_ranker(exams)
-    assert ranker is not None
-    assert again is not None
-    np.testing.assert_array_equal(ranker.weight, again.weight)
-    assert np.argmax(np.abs(ranker.weight)) == 0
-    new = contexts([True, False] * 50, seed=99)
-    told = ranker(new.features)
-    assert np.mean(told[new.reported][:, None] > told[~new.reported]) > 0.85
-    assert np.mean(told) == pytest.approx(0.5, abs=0.15), "how many are reported is learnt, not how surely"
-
-
-def test_where_everything_or_nothing_is_reported_there_is_no_score() -> None:
-    assert fit_ranker([]) is None
-    assert fit_ranker([contexts([True, True], 0)]) is None
-    assert fit_ranker([contexts([False], 0), contexts([False], 1)]) is None
-
-
-def test_a_context_near_a_finding_counts_as_reported_whatever_it_is_called(scorer: Scorer) -> None:
-    exam = scorer.ground.exams[0]
-    settings = with_values(Settings(), START)
-    judged = judge_contexts(exam.weave(settings), settings)
-    chosen = list(range(len(judged.judgments)))
-    times = [judged.woven.keyframes.seconds(one) for one in judged.judgments]
-    near = Annotation(exam.exam_id, (Finding("1", times[0] + 300.0, "parasite"),))
-    found = reported_contexts(judged, chosen, near)
-    assert found.tolist() == [abs(time - times[0] - 300) <= 300 for time in times]
-    assert found.any()
-    assert not found.all()
-    assert not reported_contexts(judged, chosen, Annotation(exam.exam_id, ())).any()
-
-
-def test_an_exam_is_ranked_by_a_score_that_never_saw_its_group(scorer: Scorer, monkeypatch: pytest.MonkeyPatch) -> None:
-    """The score of each exam is fitted on the other one alone: as many contexts as that one has."""
-    ground, settings = scorer.ground, with_values(Settings(), START)
-    tables = {exam.exam_id: contexts_of(exam, ground.annotations[exam.exam_id], settings) for exam in ground.exams}
-    seen = []
-    monkeypatch.setattr(ranking, "fit_ranker", lambda some: seen.append([len(one.reported) for one in some]))
-    ranking.with_rankers(list(ground.exams), ground.annotations, ground.patients, settings)
-    assert sorted(seen) == sorted([len(table.reported)] for table in tables.values())
 
 
 # --- networks of folds ---------------------------------------------------------------------------------------------

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from hypothesis.extra import numpy as hnp
 
 from dice_ce.exam.frames import FrameTable
-from dice_ce.method.beyond.ranking import RankingSettings
+from dice_ce.method.beyond.listing import ListingSettings
 from dice_ce.method.chain import Diagnosed, Woven
 from dice_ce.method.converger import ConvergerSettings, converge
 from dice_ce.method.keyframes import Keyframes, medoid
@@ -78,11 +78,11 @@ def test_contexts_are_near_each_other_if_their_keyframes_are() -> None:
     woven = Woven(diagnosed, contexts, Keyframes(candidates))
 
     def judged(apart_seconds: float) -> list[tuple[str, float]]:
-        found = judge_contexts(woven, Settings(ranking=RankingSettings(apart_seconds=apart_seconds)))
+        found = judge_contexts(woven, Settings(listing=ListingSettings(apart_seconds=apart_seconds)))
         return [(one.verdict, candidates.seconds[found.keyframe(one)]) for one in found.judgments]
 
     assert judged(19.0) == [("kept", 100.0), ("kept", 120.0)]
-    assert judged(20.0) == [("kept", 100.0), ("beside_likelier", 120.0)]
+    assert judged(20.0) == [("kept", 100.0), ("beside_surer", 120.0)]
 
 
 def test_a_keyframe_is_a_supporting_frame_and_follows_what_was_retained() -> None:

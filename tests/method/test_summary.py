@@ -92,8 +92,8 @@ def test_kept_contexts_become_items_and_dropped_ones_stay_beside_them(exam: Exam
         kept=1,
         dropped_normal=1,
         dropped_low_confidence=1,
-        dropped_unlikely=0,
-        dropped_beside_likelier=0,
+        dropped_beside_surer=0,
+        dropped_beyond_limit=0,
     )
 
 

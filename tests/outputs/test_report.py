@@ -63,7 +63,6 @@ def item(start: float, label: str, verdict: Verdict = "kept", support: int = 30,
         id=f"1.{int(start)}",
         label=label,
         confidence=0.8,
-        likelihood=0.6,
         verdict=verdict,
         reason=f"{label} with 80 % of the evidence",
         runner_up="polyp" if label != "polyp" else "ulcer",
@@ -106,8 +105,8 @@ def make_summary(items: tuple[SummaryItem, ...], dropped: tuple[SummaryItem, ...
             kept=len(items),
             dropped_normal=verdicts.count("normal"),
             dropped_low_confidence=verdicts.count("low_confidence"),
-            dropped_unlikely=verdicts.count("unlikely"),
-            dropped_beside_likelier=verdicts.count("beside_likelier"),
+            dropped_beyond_limit=verdicts.count("beyond_limit"),
+            dropped_beside_surer=verdicts.count("beside_surer"),
         ),
         items=items,
         dropped=dropped,
@@ -328,10 +327,10 @@ def test_whatever_was_dropped_is_shown_whatever_the_reason(usual: Summary) -> No
         assert f'<ol class="dropped" data-verdict="{one.verdict}">' in text
 
 
-def test_what_lies_beside_a_likelier_finding_is_shown_only_if_there_is_such_and_comes_first(usual: Summary) -> None:
-    beside = replace(usual, dropped=(item(5 * HOUR, "polyp", "beside_likelier"), *usual.dropped))
+def test_what_lies_beside_a_surer_finding_is_shown_only_if_there_is_such_and_comes_first(usual: Summary) -> None:
+    beside = replace(usual, dropped=(item(5 * HOUR, "polyp", "beside_surer"), *usual.dropped))
     texts = [render_report(summary, dot) for summary in (usual, beside)]
-    mark = '<ol class="dropped" data-verdict="beside_likelier">'
+    mark = '<ol class="dropped" data-verdict="beside_surer">'
     assert [mark in text for text in texts] == [False, True]
     assert texts[1].index(mark) < texts[1].index("<h3>Too doubtful")
 
@@ -478,7 +477,7 @@ def test_the_timeline_shows_every_context_and_all_of_its_words(
     """Also what was seen in a single frame, and with every verdict there is."""
     brief = [
         replace(usual.dropped[0], id=f"9.{i}", verdict=verdict, last_seconds=usual.dropped[0].first_seconds)
-        for i, verdict in enumerate(("beside_likelier", "unlikely", "low_confidence", "normal"))
+        for i, verdict in enumerate(("beside_surer", "beyond_limit", "low_confidence", "normal"))
     ]
     late = replace(brief[0], id="9.9", first_seconds=usual.activity.last_seconds)
     late = replace(late, last_seconds=late.first_seconds)

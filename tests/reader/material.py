@@ -36,10 +36,10 @@ ITEMS: tuple[tuple[str, str, int, Verdict, float], ...] = (
     ("2.2", "angioectasia", 75, "low_confidence", 0.3),
     ("3.1", "normal", 90, "normal", 0.1),
 )
-"""Id, label, keyframe, verdict, likelihood; each has five frames around its keyframe."""
+"""Id, label, keyframe, verdict, confidence; each has five frames around its keyframe."""
 
 
-def make_item(name: str, label: str, frame: int, verdict: Verdict, likelihood: float) -> SummaryItem:
+def make_item(name: str, label: str, frame: int, verdict: Verdict, confidence: float) -> SummaryItem:
     """One context: three supporting frames around the keyframe, one dissenting on either side."""
 
     def at(number: int) -> Frame:
@@ -49,8 +49,7 @@ def make_item(name: str, label: str, frame: int, verdict: Verdict, likelihood: f
     return SummaryItem(
         id=name,
         label=label,
-        confidence=likelihood,
-        likelihood=likelihood,
+        confidence=confidence,
         verdict=verdict,
         reason="By hand.",
         runner_up="ulcer" if label != "ulcer" else "erosion",
@@ -102,8 +101,8 @@ def make_summary(
             kept=len(kept),
             dropped_normal=verdicts.count("normal"),
             dropped_low_confidence=verdicts.count("low_confidence"),
-            dropped_unlikely=0,
-            dropped_beside_likelier=0,
+            dropped_beside_surer=0,
+            dropped_beyond_limit=0,
         ),
         items=kept,
         dropped=tuple(one for one in contexts if one.verdict != "kept"),

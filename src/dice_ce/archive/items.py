@@ -168,7 +168,6 @@ class FindingRow:
 
     label: str
     confidence: float
-    likelihood: float
     margin: float
     runner_up: str
     frame: int

@@ -30,7 +30,7 @@ create table if not exists exams (
 );
 create index if not exists by_content on exams (content_digest);
 create table if not exists findings (
-  content_digest text not null, label text not null, confidence real not null, likelihood real not null,
+  content_digest text not null, label text not null, confidence real not null,
   margin real not null, runner_up text not null, frame integer not null, seconds real not null,
   first_seconds real not null, last_seconds real not null, supporting_frames integer not null
 );

@@ -234,7 +234,6 @@ def _outcome(task: Task, exam: Exam, features: Features, summary: Summary, secon
             FindingRow(
                 label=one.label,
                 confidence=one.confidence,
-                likelihood=one.likelihood,
                 margin=one.margin,
                 runner_up=one.runner_up,
                 frame=one.keyframe.frame,

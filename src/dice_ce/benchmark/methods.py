@@ -25,7 +25,6 @@ from dice_ce.errors import InputError
 from dice_ce.features.extraction import extract
 from dice_ce.features.gate import GateConfig
 from dice_ce.method.beyond.prior import PriorSettings, adapt
-from dice_ce.method.beyond.ranking import Ranker
 from dice_ce.method.bundle import Bundle
 from dice_ce.method.chain import Judged, Woven
 from dice_ce.method.diagnoser import RememberedDiagnoser
@@ -53,7 +52,6 @@ class ReadyExam:
     screened: Screened
     diagnose: Callable[[Screened], Floats]
     taxonomy: Taxonomy
-    ranker: Ranker | None = None
     truth: Ints | None = None
     """What every screened frame shows, where that is known."""
     _woven: dict[object, Woven] = field(default_factory=dict, repr=False)
@@ -94,7 +92,7 @@ def prepare(
     truth = truth_beside(row)
     labels = read_truth_labels(truth, screened.frames.index, bundle.taxonomy) if truth else None
     remembered = RememberedDiagnoser(look, frame_count, len(bundle.taxonomy))
-    return ReadyExam(row.exam_id, seconds, screened, remembered, bundle.taxonomy, bundle.ranker, labels)
+    return ReadyExam(row.exam_id, seconds, screened, remembered, bundle.taxonomy, labels)
 
 
 def _prepare_spliced(row: ExamRow, bundle: Bundle, progress: Progress | None) -> ReadyExam:
@@ -106,7 +104,7 @@ def _prepare_spliced(row: ExamRow, bundle: Bundle, progress: Progress | None) ->
     screened, labels = screen_spliced(row, bundle, progress)
     seconds = float(screened.seconds[-1] - screened.seconds[0])
     remembered = RememberedDiagnoser(lambda frames: bundle.diagnoser(None, frames), len(screened), len(bundle.taxonomy))
-    return ReadyExam(row.exam_id, seconds, screened, remembered, bundle.taxonomy, bundle.ranker, labels)
+    return ReadyExam(row.exam_id, seconds, screened, remembered, bundle.taxonomy, labels)
 
 
 Oracle = Literal["selector", "diagnoser"]
@@ -156,7 +154,7 @@ class Method:
     def run(self, exam: ReadyExam, values: Values, budget: int | None = None) -> Selections:
         """Choose frames with some settings; the others have their defaults. A budget is how many, at most."""
         if budget is not None and self.is_ours:
-            values = {**values, "tau_report": 0.0, "most_items": budget}
+            values = {**values, "most_items": budget}
         more = {} if budget is None or self.is_ours else {"budget": budget}
         return self.choose(exam, *self.build({**values, **self.fixed}), **more)
 
@@ -173,7 +171,7 @@ class Method:
 
 def choose_dice(exam: ReadyExam, settings: Settings) -> Selections:
     """Take keyframes and labels of the contexts that are kept."""
-    return selections_of(judge_contexts(exam.weave(settings), settings, exam.ranker))
+    return selections_of(judge_contexts(exam.weave(settings), settings))
 
 
 def selections_of(judged: Judged) -> Selections:
@@ -230,7 +228,7 @@ def _baseline(key: str, title: str, colour: str, mark: str, rule: Callable[..., 
     )
 
 
-_NO_RULES: Values = {name: one.off for name, one in declarations(Settings).items() if one.rule}
+_NO_RULES: Values = {name: one.off for name, one in declarations(Settings).items() if one.rule} | {"most_items": None}
 
 METHODS: dict[str, Method] = {
     "dice": Method("dice", "DiCE", "#d55e00", "o", (Settings,), choose_dice, is_ours=True),

@@ -19,7 +19,7 @@ class Networks:
     bundle: Bundle
     """The bundle whose settings, taxonomy and tuned baselines are used."""
     folds: Mapping[str, Bundle] = field(default_factory=dict)
-    """By the split that exams.csv names; their networks and their context score are used."""
+    """By the split that exams.csv names; their networks are used."""
 
     @classmethod
     def load(cls, bundle: str | Path | None, folds: Path | None = None) -> Networks:

@@ -74,8 +74,6 @@ def add_commands(commands: Any) -> None:
     add_bundle_options(tune)
     add_folds_option(tune)
     writes(tune, "--out", a_bundle, metavar="BUNDLE", help="write the bundle with the chosen settings there")
-    help_text = "write the bundles of --folds there, each with a context score fitted without it"
-    writes(tune, "--folds-out", a_folder(), metavar="DIR", help=help_text)
     tune.add_argument("--split", default="validation", help="exams to tune on (default: validation; never test)")
     tune.add_argument("--trials", type=positive_int, default=200, help="for DiCE and each baseline (default: 200)")
     add_seed_option(tune)
@@ -199,10 +197,9 @@ def _encoders(pattern: str) -> list[Encoder]:
 
 
 def run_tune(options: argparse.Namespace) -> int:
-    """Tune DiCE and the baselines, and fit the context score."""
+    """Tune DiCE and the baselines."""
     from dice_ce.benchmark.networks import Networks
     from dice_ce.lab.training.tuning import (
-        fit_rankers,
         make_ground,
         make_profiles,
         trial_facts,
@@ -218,8 +215,6 @@ def run_tune(options: argparse.Namespace) -> int:
     weights = options.weights or [1.0] * len(options.data)
     if len(weights) != len(options.data):
         raise UsageError(f"--weights: {len(weights)} for {len(options.data)} datasets; give one for each")
-    if options.folds_out and not options.folds:
-        raise UsageError("--folds-out writes the bundles of --folds: give these, too")
     if options.out:
         check_export(options.bundle, options.out)
     networks = Networks.load(options.bundle, options.folds)
@@ -233,14 +228,11 @@ def run_tune(options: argparse.Namespace) -> int:
         )
     where = " and ".join(f"{len(one.exams)} exams of '{one.folder.resolve().name}'" for one in chosen)
     profiles = make_profiles(where, tuned)
-    rankers = fit_rankers(grounds, profiles["default"].settings)
     if options.log:
         write_trials(options.log, tuned)
     if options.out:
         others = {name: result.best.settings for name, result in tuned.items() if name != "dice"}
-        export_bundle(options.bundle, options.out, profiles=profiles, tuned=others, ranker=rankers[""])
-    for name in networks.folds if options.folds_out else ():
-        export_bundle(options.folds / name, options.folds_out / name, profiles=profiles, ranker=rankers.get(name))
+        export_bundle(options.bundle, options.out, profiles=profiles, tuned=others)
     facts = {
         "disclaimer": DISCLAIMER,
         "best": {name: trial_facts(result) for name, result in tuned.items()},

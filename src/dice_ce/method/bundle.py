@@ -1,7 +1,7 @@
 """A model bundle: one folder or zip with everything that turns an exam into a summary.
 
     bundle.json      name, taxonomy, encoder reference, profiles of settings, digests of the other files
-    weights.npz      heads of the selector and the diagnoser, and the context score, if there is one
+    weights.npz      heads of the selector and the diagnoser
     encoder.onnx     optional: the frozen encoder, if it is not one of the registered ones
     diagnoser.onnx   optional: a second network that sees candidate frames only, as in the paper
     reliability.json optional: how well each label is recognised on validation cases
@@ -29,14 +29,12 @@ from dice_ce.errors import BundleError, UsageError
 from dice_ce.features.encoder import ENCODERS, Encoder, OnnxEncoder, load_encoder
 from dice_ce.files import DAMAGED_ARRAY, DAMAGED_ZIP, atomic_folder, is_same, write_atomically
 from dice_ce.method.beyond.familiar import Familiarity
-from dice_ce.method.beyond.ranking import Ranker
 from dice_ce.method.diagnoser import HeadDiagnoser, NetworkDiagnoser
 from dice_ce.method.reliability import Reliability
 from dice_ce.method.selector import Head, score_vectors
 from dice_ce.method.settings import Settings
 from dice_ce.settings import Value, declarations, values_of, with_values
 from dice_ce.taxonomy import Taxonomy
-from dice_ce.types import Floats
 
 FORMAT = "dice-ce/bundle/2"
 SHIPPED = Path(__file__).parents[1] / "bundles"
@@ -70,8 +68,6 @@ class Bundle:
     card: str
     tuned: Mapping[str, Mapping[str, Value]] = field(default_factory=dict)
     """Settings of the benchmark's other methods, tuned beside DiCE on the same exams and in as many trials."""
-    ranker: Ranker | None = None
-    """The context score, if one was fitted."""
     familiarity: Familiarity | None = None
     """What frames that were learnt from look like, if that is known."""
     reliability: Mapping[str, Reliability] = field(default_factory=dict)
@@ -192,7 +188,6 @@ def _build(facts: Mapping[str, Any], files: Mapping[str, bytes], path: Path, sta
         profiles=_read_profiles(facts["profiles"]),
         card=files.get("MODEL_CARD.md", b"").decode(),
         tuned=msgspec.convert(facts["tuned"], dict[str, dict[str, Value]]),
-        ranker=Ranker.from_arrays(arrays),
         familiarity=Familiarity.from_arrays(arrays),
         reliability=msgspec.json.decode(files.get(RELIABILITY, b"{}"), type=dict[str, Reliability]),
     )
@@ -313,12 +308,6 @@ def _reliability_json(reliability: Mapping[str, Reliability]) -> bytes:
     return msgspec.json.format(msgspec.json.encode(reliability), indent=1) + b"\n"
 
 
-def _with_arrays(content: bytes, arrays: Mapping[str, Floats]) -> bytes:
-    """Put arrays into a file of weights, in the place of those of the same name."""
-    with np.load(io.BytesIO(content), allow_pickle=False) as stored:
-        return _arrays_file({**{name: stored[name] for name in stored.files}, **arrays})
-
-
 def _arrays_file(arrays: Mapping[str, npt.NDArray[np.floating]]) -> bytes:
     buffer = io.BytesIO()
     np.savez_compressed(buffer, **arrays)  # type: ignore[arg-type]
@@ -336,12 +325,11 @@ def export_bundle(
     profiles: Mapping[str, Profile] | None = None,
     tuned: Mapping[str, Mapping[str, Value]] | None = None,
     reliability: Mapping[str, Reliability] | None = None,
-    ranker: Ranker | None = None,
     card: str | None = None,
 ) -> Bundle:
     """Copy a bundle to a folder, or to a zip if the name says so; with other profiles, if some are given.
 
-    `ranker`, `reliability` and `card` replace those of the bundle; its networks stay as they are.
+    `reliability` and `card` replace those of the bundle; its networks stay as they are.
 
     The copy is loaded back before it counts. The same bundle always gives the same bytes.
     """
@@ -356,8 +344,6 @@ def export_bundle(
         facts["tuned"] = dict(tuned)
     if reliability is not None:
         files[RELIABILITY] = _reliability_json(reliability)
-    if ranker is not None:
-        files["weights.npz"] = _with_arrays(files["weights.npz"], ranker.arrays())
     if card is not None:
         files["MODEL_CARD.md"] = card.encode()
     facts["files"] = {name: hashlib.sha256(content).hexdigest() for name, content in sorted(files.items())}

@@ -13,8 +13,8 @@ from dice_ce.method.weaver import Context
 from dice_ce.settings import setting
 from dice_ce.types import Floats, Ints
 
-Verdict = Literal["kept", "normal", "low_confidence", "unlikely", "beside_likelier"]
-"""The last two are given by a rule of ours, `beyond/ranking.py`."""
+Verdict = Literal["kept", "normal", "low_confidence", "beside_surer", "beyond_limit"]
+"""The last two are given by a rule of ours, `beyond/listing.py`."""
 
 
 @dataclass(frozen=True)
@@ -62,8 +62,6 @@ class Judgment:
     fell_back: bool
     """No frame reached tau_agree, so all were kept."""
     verdict: Verdict
-    likelihood: float = 0.0
-    """How likely a report would mention it; `beyond/ranking.py` says so for all contexts of an exam together."""
 
 
 def converge(

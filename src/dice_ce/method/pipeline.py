@@ -19,9 +19,8 @@ from dice_ce.exam.open import Exam, open_exam
 from dice_ce.features.extraction import extract
 from dice_ce.features.gate import GateConfig
 from dice_ce.features.store import Features
-from dice_ce.method.beyond.naming import name_contexts
+from dice_ce.method.beyond.listing import list_items
 from dice_ce.method.beyond.prior import adapt
-from dice_ce.method.beyond.ranking import Ranker, rank_contexts
 from dice_ce.method.beyond.where import locate_evidence
 from dice_ce.method.bundle import DEFAULT_PROFILE, Bundle, load_bundle
 from dice_ce.method.chain import Diagnosed, Judged, Woven
@@ -94,7 +93,7 @@ def summarize_features(exam: Exam, features: Features, bundle: Bundle, settings:
     """Go from features, of the whole exam or a part of it, to the summary."""
     screened = screen(features, bundle.selector, exam.clock)
     woven = weave_contexts(screened, lambda frames: bundle.diagnoser(exam, frames), bundle.taxonomy, settings)
-    judged = judge_contexts(woven, settings, bundle.ranker)
+    judged = judge_contexts(woven, settings)
     marks = locate_evidence(exam, judged, bundle)
     unfamiliar = bundle.familiarity.unfamiliar_share(screened.vectors) if bundle.familiarity else None
     return assemble(exam, features, screened, judged, made, bundle.reliability, marks, unfamiliar)
@@ -117,13 +116,12 @@ def diagnose(candidates: Candidates, diagnoser: Callable[[Screened], Floats], ta
     return Diagnosed(candidates[seen], distributions[seen], taxonomy, tuple(unseen.tolist()))
 
 
-def judge_contexts(woven: Woven, settings: Settings, ranker: Ranker | None = None) -> Judged:
+def judge_contexts(woven: Woven, settings: Settings) -> Judged:
     """Fuse the evidence of every context; our own rules come before and after it."""
     candidates, normal = woven.diagnosed.candidates, woven.diagnosed.taxonomy.normal
     distributions = adapt(woven.diagnosed.distributions, candidates.score, normal, settings.prior)
     judgments = converge(woven.contexts, distributions, normal, settings.converger)
-    named = name_contexts(Judged(woven, distributions, tuple(judgments)), settings.naming)
-    return rank_contexts(named, ranker, settings.ranking)
+    return list_items(Judged(woven, distributions, tuple(judgments)), settings.listing)
 
 
 def provenance(

@@ -4,9 +4,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
-from dice_ce.method.beyond.naming import NamingSettings
+from dice_ce.method.beyond.listing import ListingSettings
 from dice_ce.method.beyond.prior import PriorSettings
-from dice_ce.method.beyond.ranking import RankingSettings
 from dice_ce.method.converger import ConvergerSettings
 from dice_ce.method.selector import SelectorSettings
 from dice_ce.method.weaver import WeaverSettings
@@ -20,5 +19,4 @@ class Settings:
     weaver: WeaverSettings = field(default_factory=WeaverSettings)
     prior: PriorSettings = field(default_factory=PriorSettings)
     converger: ConvergerSettings = field(default_factory=ConvergerSettings)
-    naming: NamingSettings = field(default_factory=NamingSettings)
-    ranking: RankingSettings = field(default_factory=RankingSettings)
+    listing: ListingSettings = field(default_factory=ListingSettings)

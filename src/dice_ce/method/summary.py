@@ -76,8 +76,6 @@ class SummaryItem:
     """Coarse and fine number of the context: `3.12`."""
     label: str
     confidence: Share
-    likelihood: Share
-    """How likely a report would mention it; orders the items of an exam."""
     verdict: Verdict
     reason: str
     """Why it was kept or dropped, for people."""
@@ -145,8 +143,8 @@ class Counts:
     kept: Count
     dropped_normal: Count
     dropped_low_confidence: Count
-    dropped_unlikely: Count
-    dropped_beside_likelier: Count
+    dropped_beside_surer: Count
+    dropped_beyond_limit: Count
 
 
 @dataclass(frozen=True)
@@ -263,8 +261,8 @@ def assemble(
             kept=verdicts.count("kept"),
             dropped_normal=verdicts.count("normal"),
             dropped_low_confidence=verdicts.count("low_confidence"),
-            dropped_unlikely=verdicts.count("unlikely"),
-            dropped_beside_likelier=verdicts.count("beside_likelier"),
+            dropped_beside_surer=verdicts.count("beside_surer"),
+            dropped_beyond_limit=verdicts.count("beyond_limit"),
         ),
         items=tuple(item for item in items if item.verdict == "kept"),
         dropped=tuple(item for item in items if item.verdict != "kept"),
@@ -294,7 +292,6 @@ def _describe(
         id=f"{judgment.context.coarse + 1}.{judgment.context.fine + 1}",
         label=labels[judgment.label],
         confidence=round(judgment.confidence, DIGITS),
-        likelihood=round(judgment.likelihood, DIGITS),
         verdict=judgment.verdict,
         reason=_reason(judgment, labels),
         runner_up=labels[judgment.runner_up],
@@ -321,10 +318,10 @@ def _reason(judgment: Judgment, labels: tuple[str, ...]) -> str:
         return f"Set aside as normal: {said}; {next_best}."
     if judgment.verdict == "low_confidence":
         return f"Set aside as too doubtful: {said}; {next_best}."
-    if judgment.verdict == "unlikely":
-        return f"Set aside because a report would hardly mention it: {said}; {next_best}."
-    if judgment.verdict == "beside_likelier":
-        return f"Set aside beside a likelier finding at that time: {said}; {next_best}."
+    if judgment.verdict == "beside_surer":
+        return f"Set aside beside a surer finding at that time: {said}; {next_best}."
+    if judgment.verdict == "beyond_limit":
+        return f"Set aside because the list is full of surer findings: {said}; {next_best}."
     alone = " No frame agreed strongly by itself." if judgment.fell_back else ""
     return f"{said[0].upper()}{said[1:]}; {next_best}.{alone}"
 

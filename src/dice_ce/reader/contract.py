@@ -44,7 +44,6 @@ class FindingView(Model):
     set_aside: bool
     note: str
     images: tuple[int, ...] | None
-    likelihood: float | None
     confidence: float | None
     position: float | None
     """In the small bowel, 0 (first duodenal image) to 1 (ileo-caecal); null outside or without landmarks."""
@@ -188,7 +187,6 @@ class Context(Model):
     verdict: str
     reason: str
     confidence: float
-    likelihood: float
     runner_up: str
     margin: float
     provisional: str
@@ -205,7 +203,7 @@ class Rung(Model):
 
     count: int
     """Contexts shown."""
-    least_likelihood: float
+    least_confidence: float
     context: str
     """The one that this step adds."""
     seconds: float
@@ -269,7 +267,7 @@ class ExamDetails(Model):
     contexts: tuple[Context, ...]
     """In order of time; kept and set aside."""
     slider: tuple[Rung, ...]
-    """Most likely first."""
+    """The surest first."""
     slider_start: int
     """How many the software kept."""
     seconds_per_finding: float

@@ -39,7 +39,6 @@ class Finding:
     set_aside: bool = False
     note: str = ""
     images: tuple[int, ...] | None = None
-    likelihood: float | None = None
     confidence: float | None = None
     by: str | None = None
     at: datetime | None = None
@@ -133,7 +132,6 @@ def _card(item: SummaryItem) -> Finding:
         keyframe=item.keyframe.frame,
         frames=tuple(sorted({one.frame for one in (item.keyframe, *item.support, *item.dissent)})),
         set_aside=not is_kept,
-        likelihood=item.likelihood,
         confidence=item.confidence,
     )
 
@@ -300,7 +298,6 @@ def _merge(state: State, event: Event, action: a.Merge) -> State:
         set_aside=all(one.set_aside for one in parts),
         note="\n".join(one.note for one in parts if one.note),
         images=tuple(dict.fromkeys(chosen)) or first.images,
-        likelihood=max((one.likelihood for one in parts if one.likelihood is not None), default=None),
     )
     return _with(state, event, whole, gone=[one.id for one in parts])
 

@@ -192,18 +192,16 @@ def exam_view(loaded: Loaded, clock: Clock, video: VideoFacts, review: c.Review,
 
 
 def slider(items: Sequence[SummaryItem], pace: float) -> tuple[c.Rung, ...]:
-    """Order all contexts by how likely they would be reported; what was kept comes before what was set aside."""
-    ranked = sorted(items, key=lambda one: (one.verdict != "kept", -one.likelihood, one.keyframe.frame, one.id))
+    """Order all contexts by how sure they are; what was kept comes before what was set aside."""
+    ranked = sorted(items, key=lambda one: (one.verdict != "kept", -one.confidence, one.keyframe.frame, one.id))
     return tuple(
-        c.Rung(count=count, least_likelihood=item.likelihood, context=item.id, seconds=round(count * pace, 1))
+        c.Rung(count=count, least_confidence=item.confidence, context=item.id, seconds=round(count * pace, 1))
         for count, item in enumerate(ranked, start=1)
     )
 
 
 def _context(item: SummaryItem) -> c.Context:
-    simple = (
-        "id label verdict reason confidence likelihood runner_up margin provisional fell_back evidence_before evidence"
-    )
+    simple = "id label verdict reason confidence runner_up margin provisional fell_back evidence_before evidence"
 
     def frames(name: str) -> tuple[c.EvidenceFrame, ...]:
         return tuple(

@@ -143,11 +143,11 @@ test("keys are named whatever the keyboard says about shift", () => {
 
 const finding = (id, keyframe, more = {}) => ({
   id, origin: "software", contexts: [id], label: "polyp", keyframe, seconds: keyframe, frames: [keyframe - 1, keyframe, keyframe + 1],
-  decision: "undecided", set_aside: false, note: "", images: null, likelihood: 0.5, confidence: 0.5, position: null, by: null, at: null, ...more,
+  decision: "undecided", set_aside: false, note: "", images: null, confidence: 0.5, position: null, by: null, at: null, ...more,
 });
 const details = { slider: [{ context: "a" }, { context: "b" }, { context: "c" }] };
 
-test("the slider shows the likeliest, and whatever a person has touched", () => {
+test("the slider shows the surest, and whatever a person has touched", () => {
   const findings = [finding("a", 10), finding("b", 20), finding("c", 30), finding("own", 40, { origin: "reader", contexts: [] })];
   const ids = (count, all = findings) => toRead({ findings: all }, details, count).map((one) => one.id);
   assert.deepEqual(ids(2), ["a", "b", "own"]);

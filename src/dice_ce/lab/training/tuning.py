@@ -23,8 +23,6 @@ from dice_ce.datasets.folder import Dataset
 from dice_ce.datasets.tables import Annotation
 from dice_ce.errors import InputError
 from dice_ce.files import write_atomically
-from dice_ce.lab.training.ranking import contexts_of, fit_ranker, with_rankers
-from dice_ce.method.beyond.ranking import Ranker
 from dice_ce.method.bundle import Bundle, Profile
 from dice_ce.method.selector import SelectorSettings
 from dice_ce.method.settings import Settings
@@ -92,27 +90,18 @@ class Ground:
     annotations: Mapping[str, Annotation]
     patients: Mapping[str, str]
     """By exam."""
-    groups: Mapping[str, str]
-    """By exam: its fold, or its patient where there are no folds. A context score is fitted on the other groups."""
     weight: float = 1.0
     """How much its figures count beside those of other datasets."""
-
-
-def join_grounds(grounds: Sequence[Ground]) -> Ground:
-    """Put datasets together, for fitting; names of exams must differ."""
-    exams = [exam for ground in grounds for exam in ground.exams]
-    if doubled := [name for name, count in Counter(exam.exam_id for exam in exams).items() if count > 1]:
-        raise InputError(f"the exam '{doubled[0]}' stands in two datasets; call one of them something else")
-    parts = ([getattr(ground, name) for ground in grounds] for name in ("annotations", "patients", "groups"))
-    annotations, patients, groups = (dict(item for part in several for item in part.items()) for several in parts)
-    return Ground(tuple(exams), annotations, patients, groups)
 
 
 class Scorer:
     """Scores selections of the exams; the truth is prepared once."""
 
     def __init__(self, grounds: Sequence[Ground]) -> None:
-        self.ground = join_grounds(grounds)
+        self.exams = [exam for ground in grounds for exam in ground.exams]
+        names = Counter(exam.exam_id for exam in self.exams)
+        if doubled := [name for name, count in names.items() if count > 1]:
+            raise InputError(f"the exam '{doubled[0]}' stands in two datasets; call one of them something else")
         self.weights = tuple(ground.weight for ground in grounds)
         self._exams = [
             (
@@ -127,12 +116,7 @@ class Scorer:
 
     def run(self, method: Method, values: Values) -> Trial:
         """Run a method on all exams and count what it found."""
-        exams = list(self.ground.exams)
-        if method.is_ours:
-            (settings,) = method.build({**values, **method.fixed})
-            if settings.ranking.order == "likelihood":
-                exams = with_rankers(exams, self.ground.annotations, self.ground.groups, settings)
-        return self.trial(values, {exam.exam_id: method.run(exam, values) for exam in exams})
+        return self.trial(values, {exam.exam_id: method.run(exam, values) for exam in self.exams})
 
     def trial(self, settings: Values, selections: Mapping[str, Selections]) -> Trial:
         """Count what some settings found."""
@@ -214,8 +198,7 @@ def make_ground(dataset: Dataset, networks: Networks, weight: float, watch: Watc
     """Prepare the exams of a dataset."""
     exams = [prepare(row, networks.of(row), progress=watch(f"preparing {row.exam_id}")) for row in dataset.exams]
     patients = {row.exam_id: row.patient_id for row in dataset.exams}
-    groups = {row.exam_id: row.split for row in dataset.exams} if networks.folds else patients
-    return Ground(tuple(exams), dataset.annotations, patients, groups, weight)
+    return Ground(tuple(exams), dataset.annotations, patients, weight)
 
 
 def tune_all(
@@ -227,16 +210,6 @@ def tune_all(
     return {
         key: tune_method(scorer, method, start, trials=trials, seed=seed, progress=watch(f"tuning {key}", "trials"))
         for key, method in METHODS.items()
-    }
-
-
-def fit_rankers(grounds: Sequence[Ground], settings: Settings) -> dict[str, Ranker | None]:
-    """Fit the context score on all exams under the name '', and for every group on the exams of the others."""
-    ground = join_grounds(grounds)
-    tables = {exam.exam_id: contexts_of(exam, ground.annotations[exam.exam_id], settings) for exam in ground.exams}
-    groups = ("", *sorted(set(ground.groups.values())))
-    return {
-        group: fit_ranker(table for name, table in tables.items() if ground.groups[name] != group) for group in groups
     }
 
 

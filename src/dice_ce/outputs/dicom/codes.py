@@ -87,7 +87,6 @@ FRAME = _ours("FRAME", "Frame of the exam, counted from 0", "no code in PS3.16; 
 SUPPORT = _ours("SUPPORT", "Frames that support the finding", "no code in PS3.16")
 SCORE = _ours("SCORE", "Suspicion of the key frame", "a quantity of the method (docs/explanation/method.md)")
 PROBABILITY = _ours("PROBABILITY", "Probability of the label in the key frame", "a quantity of the method")
-LIKELIHOOD = _ours("LIKELIHOOD", "Likelihood that a report mentions it", "a quantity of the method")
 MARGIN = _ours("MARGIN", "Lead over the next label", "a quantity of the method")
 RUNNER_UP = _ours("RUNNER-UP", "Next label", "a quantity of the method")
 PROVISIONAL = _ours("PROVISIONAL", "Label before refinement", "a quantity of the method")
@@ -100,7 +99,7 @@ FACT = _ours("FACT", "Fact of the exam", "no code in PS3.16; path and value as i
 
 CONCEPTS: tuple[Coded, ...] = (
     REPORT, PROCEDURE, FOR_RESEARCH, FINDING, CERTAINTY, PARAMETERS, COMMENT, YES, NO, EVALUATIONS, PERCENT, SECOND,
-    UNITY, EXAM_TIME, PLAYBACK_TIME, FIRST_TIME, LAST_TIME, FRAME, SUPPORT, SCORE, PROBABILITY, LIKELIHOOD, MARGIN,
+    UNITY, EXAM_TIME, PLAYBACK_TIME, FIRST_TIME, LAST_TIME, FRAME, SUPPORT, SCORE, PROBABILITY, MARGIN,
     RUNNER_UP, PROVISIONAL, FELL_BACK, RELIABILITY, REASON, KEYFRAME_FILE, MARK, FACT,
 )  # fmt: skip
 """All that are not labels."""

@@ -11,8 +11,8 @@ KEYFRAME_SIZE, THUMBNAIL_SIZE, DROPPED_SIZE = 420, 112, 160
 MOST_SUPPORT, MOST_DISSENT = 12, 6
 MOST_DROPPED_IMAGES = 60
 GROUPS = (
-    ("beside_likelier", "Beside a likelier one", "Convincing, but a likelier finding lies next to it."),
-    ("unlikely", "Unlikely to be reported", "Convincing by itself, but a report would hardly mention it."),
+    ("beside_surer", "Beside a surer one", "Convincing, but a surer finding lies next to it."),
+    ("beyond_limit", "Beyond the limit", "Convincing by itself, but the list is full of surer ones."),
     ("low_confidence", "Too doubtful", "Not normal, but no label gathered enough evidence."),
     ("normal", "Normal", "Most of the evidence says normal."),
 )

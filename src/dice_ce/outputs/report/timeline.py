@@ -28,12 +28,12 @@ TICKS = (10, 60, 300, 600, 1800, 3600, 7200, 14400, 43200, 86400)
 MOST_TICKS = 14
 SPANS = (
     ("kept", "Findings"),
-    ("beside_likelier", "Same moment"),
-    ("unlikely", "Unlikely"),
+    ("beside_surer", "Same moment"),
+    ("beyond_limit", "Less sure"),
     ("low_confidence", "Too doubtful"),
     ("normal", "Normal"),
 )
-RARE = ("beside_likelier", "unlikely")
+RARE = ("beside_surer", "beyond_limit")
 """Get a lane only if there is one."""
 
 

@@ -13,12 +13,12 @@
  * @typedef {{frame: number, seconds: number, score: number, probability: number}} EvidenceFrame
  * @typedef {{left: number, top: number, right: number, bottom: number}} Mark in shares of the image
  * @typedef {{label: string, mark: Mark | null}} Evidence
- * @typedef {{id: string, label: string, verdict: string, reason: string, confidence: number, likelihood: number,
+ * @typedef {{id: string, label: string, verdict: string, reason: string, confidence: number,
  *   runner_up: string, margin: number, provisional: string, fell_back: boolean, keyframe: number,
  *   support: EvidenceFrame[], dissent: EvidenceFrame[], evidence_before: number[], evidence: number[]}} Context
  * @typedef {{id: string, origin: "software" | "set_aside" | "reader", contexts: string[], label: string,
  *   keyframe: number, seconds: number, frames: number[], decision: "undecided" | "confirmed" | "rejected",
- *   set_aside: boolean, note: string, images: number[] | null, likelihood: number | null, confidence: number | null,
+ *   set_aside: boolean, note: string, images: number[] | null, confidence: number | null,
  *   position: number | null, by: string | null, at: string | null}} Finding
  * @typedef {"first_gastric" | "first_duodenal" | "ileocaecal" | "last"} LandmarkName
  * @typedef {{frame: number, seconds: number, by: string, at: string}} Landmark
@@ -32,7 +32,7 @@
  *   lewis: Record<string, any> | null, cecdai: Record<string, any> | null, measures: Measures, note: string,
  *   report: Section[], draft: number | null, signatures: Signature[], undecided: number, undo: string | null,
  *   redo: string | null}} Review
- * @typedef {{count: number, least_likelihood: number, context: string, seconds: number}} Rung
+ * @typedef {{count: number, least_confidence: number, context: string, seconds: number}} Rung
  * @typedef {{id: string, name: string, disclaimer: string, reader: string | null, second_of: string | null,
  *   is_summarised: boolean, has_newer_results: boolean, frames: number, width: number, height: number,
  *   is_exam_time: boolean, clock: string, knots: [number, number][], undecodable: number[], warnings: string[],

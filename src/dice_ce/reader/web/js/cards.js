@@ -55,7 +55,7 @@ export function asidePanel(page) {
     const dropped = aside(review, toRead(review, page.details, page.count()));
     const groups = Object.entries(VERDICTS).map(([verdict, [name, meaning]]) => {
       const own = dropped.filter((finding) => verdictOf(finding, page) === verdict);
-      own.sort((a, b) => (b.likelihood ?? 0) - (a.likelihood ?? 0));
+      own.sort((a, b) => (b.confidence ?? 0) - (a.confidence ?? 0));
       if (!own.length) return null;
       const most = shown[verdict] ?? MOST_ASIDE;
       const rest = own.length - most;
@@ -83,7 +83,7 @@ export function asidePanel(page) {
 /** @param {Finding} finding @param {Page} page */
 const verdictOf = (finding, page) => {
   const verdict = page.contexts.get(finding.contexts[0])?.verdict ?? "normal";
-  return verdict === "kept" ? "unlikely" : verdict; // kept by the software, hidden by the slider
+  return verdict === "kept" ? "beyond_limit" : verdict; // kept by the software, hidden by the slider
 };
 
 /** @param {Page} page */
@@ -238,7 +238,6 @@ function explanation(finding, contexts, page) {
         "dl",
         { class: "facts" },
         fact("Context", context.id),
-        fact("How likely a report mentions it", percent(context.likelihood)),
         fact("Ahead of the next label by", `${Math.round(100 * context.margin)} points (${context.runner_up})`),
         context.provisional !== context.label && fact("Label before refinement", context.provisional),
         context.fell_back && fact("Refinement", "no frame agreed strongly by itself, all were kept"),

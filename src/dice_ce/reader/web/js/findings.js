@@ -10,8 +10,8 @@ import { duration, heading, hms, howSure, percent, plural } from "./words.js";
  */
 
 export const VERDICTS = {
-  beside_likelier: ["Beside a likelier one", "Convincing, but a likelier finding lies next to it."],
-  unlikely: ["Unlikely to be reported", "Convincing by itself, but a report would hardly mention it."],
+  beside_surer: ["Beside a surer one", "Convincing, but a surer finding lies next to it."],
+  beyond_limit: ["Beyond the limit", "Convincing by itself, but the list is full of surer ones."],
   low_confidence: ["Too doubtful", "Not normal, but no label gathered enough evidence."],
   normal: ["Normal", "Most of the evidence says normal."],
 };
@@ -20,14 +20,14 @@ export const VERDICTS = {
  * Contexts among the `count` most likely to be reported.
  * @param {Details} details @param {number} count
  */
-export const likeliest = (details, count) => new Set(details.slider.slice(0, count).map((rung) => rung.context));
+export const surest = (details, count) => new Set(details.slider.slice(0, count).map((rung) => rung.context));
 
 /**
  * Findings that the reader goes through: what the slider shows, and whatever a person has touched.
  * @param {Review} review @param {Details} details @param {number} count position of the slider
  */
 export function toRead(review, details, count) {
-  const shown = likeliest(details, count);
+  const shown = surest(details, count);
   return review.findings.filter((finding) => {
     if (finding.origin === "reader" || finding.decision !== "undecided" || finding.by) return true;
     return finding.contexts.some((context) => shown.has(context));
