@@ -6,7 +6,8 @@
 
 DATA holds labelled real frames (see docs/how-to/datasets.md). The networks that ship learn from all cases. Thresholds,
 temperature, reliabilities and settings come from networks of five folds, each asked about cases it never saw; settings
-are tuned on real recordings and on spliced exams of these cases, the recordings counting double. Everything is resumable: features and recordings are kept.
+are tuned on real recordings and on spliced exams of these cases, the recordings counting double. Everything is
+resumable: features and recordings are kept.
 """
 
 from __future__ import annotations
