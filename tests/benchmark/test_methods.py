@@ -330,3 +330,10 @@ def test_every_rule_that_is_used_gets_an_ablation_of_its_own() -> None:
     assert found["one-item-at-a-time"] == {**values, "apart_seconds": 0.0}
     assert found["all-rules"] == values_of(without_rules(used)) == values_of(START)
     assert "all-rules" not in ablations(replace(START, prior=PriorSettings(0.5))), "one rule has one row"
+
+
+@pytest.mark.parametrize("key", METHODS)
+def test_a_budget_limits_every_method_whatever_its_settings(key: str, exam: ReadyExam) -> None:
+    values = {"tau_s": 0.0}
+    assert len(METHODS[key].run(exam, values).frames) > 2
+    assert len(METHODS[key].run(exam, values, budget=2).frames) == 2

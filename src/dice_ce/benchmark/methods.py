@@ -153,10 +153,12 @@ class Method:
 
     def run(self, exam: ReadyExam, values: Values, budget: int | None = None) -> Selections:
         """Choose frames with some settings; the others have their defaults. A budget is how many, at most."""
+        values, more = {**values, **self.fixed}, {}
         if budget is not None and self.is_ours:
-            values = {**values, "most_items": budget}
-        more = {} if budget is None or self.is_ours else {"budget": budget}
-        return self.choose(exam, *self.build({**values, **self.fixed}), **more)
+            values["most_items"] = budget
+        elif budget is not None:
+            more["budget"] = budget
+        return self.choose(exam, *self.build(values), **more)
 
     def build(self, values: Values) -> tuple[Any, ...]:
         """Make settings of every group; refuse names that none declares."""
