@@ -152,10 +152,9 @@ def test_features_are_those_of_the_images_in_their_views(
 def test_methods_and_tuning_take_them_like_any_exam(made: tuple[Path, list[SplicedExam]], bundle_folder: Path) -> None:
     bundle = load_bundle(bundle_folder)
     networks = Networks(bundle, {fold_name(fold): bundle for fold in range(5)})
-    ground = make_ground(
-        networks.exams(load_dataset(made[0]), ""), networks, 1.0, lambda label, unit="": lambda done, total: None
-    )
-    assert {ground.groups[exam.exam_id] for exam in ground.exams} == {fold_name(fold) for fold in range(5)}
+    dataset = networks.exams(load_dataset(made[0]), "")
+    assert {row.split for row in dataset.exams} == {fold_name(fold) for fold in range(5)}
+    ground = make_ground(dataset, networks, 1.0, lambda label, unit="": lambda done, total: None)
     chosen = METHODS["dice"].run(ground.exams[0], values_of(Settings()), budget=4)
     assert len(chosen) <= 4
 
