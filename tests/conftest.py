@@ -12,6 +12,7 @@ from hypothesis import HealthCheck, settings
 
 from dice_ce.features.encoder import OnnxEncoder
 from dice_ce.method.bundle import Profile, save_bundle
+from dice_ce.method.diagnoser import HeadDiagnoser
 from dice_ce.method.selector import SelectorSettings
 from dice_ce.method.settings import Settings
 from dice_ce.taxonomy import Taxonomy
@@ -66,8 +67,7 @@ def bundle_folder(tmp_path: Path) -> Path:
         taxonomy=Taxonomy(),
         encoder=encoder,
         selector=tiny_head(encoder.dim, 1),
-        diagnoser=tiny_head(encoder.dim, 12, seed=1),
-        temperature=1.0,
+        diagnoser=HeadDiagnoser(tiny_head(encoder.dim, 12, seed=1)),
         profiles={"default": Profile(Settings(SelectorSettings(tau_s=0.4)), "made for tests")},
         card="# tiny\n",
     )

@@ -18,6 +18,18 @@ def clock(monkeypatch: pytest.MonkeyPatch) -> list[float]:
     return now
 
 
+def test_another_total_is_other_work_with_a_rate_of_its_own(clock: list[float]) -> None:
+    log = io.StringIO()
+    with ProgressBar("exam", stream=log) as bar:
+        for second, done, total in ((0, 0, 3000), (10, 3000, 3000), (11, 64, 640), (21, 164, 640)):
+            clock[0] = float(second)
+            bar(done, total)
+    assert log.getvalue().splitlines() == [
+        "exam  100 %  3,000/3,000 frames  300/s  0:10",
+        "exam   26 %  164/640 frames  10/s  0:48 left",
+    ]
+
+
 def test_a_log_gets_a_plain_line_now_and_then(clock: list[float]) -> None:
     log = io.StringIO()
     with ProgressBar("exam", stream=log) as bar:

@@ -28,15 +28,17 @@ class ProgressBar:
         self._stream = stream or sys.stderr
         self._is_terminal = self._stream.isatty()
         self._shown = time.monotonic()
-        self._first: tuple[int, float] | None = None
-        """What was done when the work began, and when that was."""
+        self._first: tuple[int, int, float] | None = None
+        """Of the work that goes on: its total, what was done when it began, and when that was."""
         self._line = ""
         self._printed = ""
 
     def __call__(self, done: int, total: int) -> None:
-        """Take note of the state; print it if it is time."""
+        """Take note of the state; print it if it is time. Another total is other work, with a rate of its own."""
         now = time.monotonic()
-        before, began = self._first = self._first or (done, now)
+        if self._first is None or self._first[0] != total:
+            self._first = (total, done, now)
+        _, before, began = self._first
         self._line = self._describe(done, total, done - before, now - began)
         interval = TERMINAL_INTERVAL if self._is_terminal else LOG_INTERVAL
         if now - self._shown >= interval:

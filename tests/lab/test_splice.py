@@ -5,6 +5,7 @@ from __future__ import annotations
 import csv
 import shutil
 from collections import defaultdict
+from dataclasses import replace
 from itertools import pairwise
 from pathlib import Path
 
@@ -21,13 +22,16 @@ from dice_ce.datasets.spliced import VIEWS, read_images_table, read_splice
 from dice_ce.datasets.splits import fold_cases, fold_name
 from dice_ce.errors import InputError, UsageError
 from dice_ce.features import images as image_features
+from dice_ce.features.encoder import OnnxEncoder
 from dice_ce.lab.compose.splice import LONGEST, SplicedExam, splice_exams, splices_text
 from dice_ce.lab.training.tuning import make_ground
 from dice_ce.method.bundle import load_bundle
+from dice_ce.method.diagnoser import NetworkDiagnoser, softmax
 from dice_ce.method.settings import Settings
 from dice_ce.settings import values_of
 from dice_ce.taxonomy import Taxonomy
 from tests.lab.test_compose import data, files  # noqa: F401  a fixture
+from tests.material import tiny_head, write_tiny_encoder
 
 FRAMES = 1500
 
@@ -147,6 +151,23 @@ def test_features_are_those_of_the_images_in_their_views(
     assert sum(len(found) - len({vector for _, vector in found}) for found in by_view.values()) == 0
     monkeypatch.setattr(image_features, "read_images", None)  # nothing is decoded a second time
     assert (prepare(rows[0], bundle).screened.vectors == ready.screened.vectors).all()
+
+
+def test_a_network_sees_the_very_views_that_the_encoder_sees(
+    made: tuple[Path, list[SplicedExam]], bundle_folder: Path, tmp_path: Path
+) -> None:
+    """Means of the same cells of the same views: what the encoder gives scaled by 1/255 the network gives by 0.01."""
+    bundle = load_bundle(bundle_folder)
+    encoder = OnnxEncoder.open(write_tiny_encoder(tmp_path / "e.onnx", size=16))
+    network = OnnxEncoder.open(write_tiny_encoder(tmp_path / "d.onnx", size=16, scale=0.01))
+    selector = tiny_head(12, 1)
+    both = replace(bundle, encoder=encoder, selector=selector, diagnoser=NetworkDiagnoser(network))
+    ready = prepare(load_dataset(made[0]).exams[0], both)
+    rows = np.array([0, 5, FRAMES - 1])
+    said = ready.diagnose(ready.screened[rows])
+    wanted = softmax(2.55 * ready.screened.vectors[rows].astype(np.float32))
+    assert wanted.std(axis=1).min() > 0.001
+    np.testing.assert_allclose(said, wanted, atol=2e-3)
 
 
 def test_methods_and_tuning_take_them_like_any_exam(made: tuple[Path, list[SplicedExam]], bundle_folder: Path) -> None:

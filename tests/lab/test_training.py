@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 
 from dice_ce.cli import main
+from dice_ce.datasets.splits import fold_name
 from dice_ce.datasets.tables import Annotation, Finding
 from dice_ce.errors import InputError
 from dice_ce.exam.codec import write_image
@@ -377,6 +378,52 @@ def test_a_second_network_can_be_the_diagnoser(tmp_path: Path, frames: Path) -> 
         row = next(csv.DictReader(file))
     assert sum(float(row[name]) for name in VIDEOCAP_12) == pytest.approx(1, abs=1e-4)
     assert main(["bundle", "check", str(out)]) == 0
+
+
+def write_networks(folder: Path, count: int) -> tuple[list[str], list[OnnxEncoder]]:
+    """Networks with twelve outputs, trained elsewhere: one for all cases, and one for each fold."""
+    names = [folder / f"d-{name}.onnx" for name in ("all", *range(count))]
+    for number, path in enumerate(names):
+        write_tiny_encoder(path, size=16, scale=0.01 * (number + 1))
+    words = ["--diagnoser", str(names[0]), "--fold-diagnosers", str(folder / "d-{fold}.onnx")]
+    return words, [OnnxEncoder.open(path) for path in names]
+
+
+def test_networks_that_were_trained_before_are_added_to_the_heads(tmp_path: Path, frames: Path) -> None:
+    encoder = write_tiny_encoder(tmp_path / "tiny.onnx", size=SIZE)
+    common = ["train", "--data", str(frames), "--encoder", str(encoder), "--views", "0", "--epochs", "2"]
+    assert main([*common, "--out", str(tmp_path / "head"), "--folds-out", str(tmp_path / "heads")]) == 0
+    words, networks = write_networks(tmp_path, 5)
+    assert main([*common, "--out", str(tmp_path / "both"), "--folds-out", str(tmp_path / "folds"), *words]) == 0
+    bundle, plain = load_bundle(tmp_path / "both"), load_bundle(tmp_path / "head")
+    assert isinstance(bundle.diagnoser, NetworkDiagnoser)
+    assert bundle.diagnoser.network.digest == networks[0].digest
+    assert bundle.diagnoser.head is not None
+    np.testing.assert_array_equal(bundle.diagnoser.head.weight2, plain.diagnoser.head.weight2)
+    assert bundle.diagnoser.temperature != plain.diagnoser.temperature, "both together are calibrated anew"
+    assert "its logits are added to those of the head" in bundle.card
+    for fold in range(5):
+        of_fold = load_bundle(tmp_path / "folds" / fold_name(fold)).diagnoser
+        assert isinstance(of_fold, NetworkDiagnoser)
+        assert of_fold.network.digest == networks[fold + 1].digest
+        assert of_fold.head is not None
+
+
+def test_networks_that_were_trained_before_must_be_there_for_every_fold(
+    tmp_path: Path, frames: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    encoder = write_tiny_encoder(tmp_path / "tiny.onnx", size=SIZE)
+    words, _ = write_networks(tmp_path, 5)
+    common = ["train", "--data", str(frames), "--encoder", str(encoder), "--out", str(tmp_path / "b")]
+    for given, reason in (
+        (words[:2], "figures need networks without each fold; give --fold-diagnosers"),
+        ([*words[:2], "--fold-diagnosers", words[1]], "--fold-diagnosers: 1 networks for 5 folds"),
+        (["--diagnoser", "network", *words[2:]], "--fold-diagnosers goes with --diagnoser FILE.onnx"),
+        (["--diagnoser", "oracle"], "--diagnoser oracle: give head, network, or the ONNX file of a network"),
+    ):
+        assert main([*common, *given]) == 2
+        assert reason in capsys.readouterr().err
+    assert not (tmp_path / "b").exists()
 
 
 def write_exams(folder: Path) -> Path:

@@ -10,11 +10,11 @@ import pytest
 
 from dice_ce.errors import BundleError, UsageError
 from dice_ce.features.encoder import ENCODERS, EncoderEntry, OnnxEncoder
-from dice_ce.method.bundle import Profile, export_bundle, load_bundle, save_bundle
+from dice_ce.method.bundle import Profile, bundle_facts, export_bundle, load_bundle, save_bundle
 from dice_ce.method.converger import ConvergerSettings
 from dice_ce.method.diagnoser import HeadDiagnoser, NetworkDiagnoser, softmax
 from dice_ce.method.reliability import Reliability
-from dice_ce.method.selector import Head, SelectorSettings
+from dice_ce.method.selector import SelectorSettings
 from dice_ce.method.settings import Settings
 from dice_ce.method.tokens import TokenSettings
 from dice_ce.method.weaver import WeaverSettings
@@ -34,7 +34,12 @@ KNOWN = {
 }
 
 
-def save(folder: Path, encoder: OnnxEncoder, diagnoser: Head | OnnxEncoder | None = None, labels: int = 12) -> Path:
+def save(
+    folder: Path,
+    encoder: OnnxEncoder,
+    diagnoser: HeadDiagnoser | NetworkDiagnoser | None = None,
+    labels: int = 12,
+) -> Path:
     taxonomy = Taxonomy() if labels == 12 else Taxonomy("x", (*map(str, range(labels - 1)), "normal"))
     save_bundle(
         folder,
@@ -42,8 +47,7 @@ def save(folder: Path, encoder: OnnxEncoder, diagnoser: Head | OnnxEncoder | Non
         taxonomy=taxonomy,
         encoder=encoder,
         selector=tiny_head(encoder.dim, 1),
-        diagnoser=diagnoser or tiny_head(encoder.dim, labels),
-        temperature=1.5,
+        diagnoser=diagnoser or HeadDiagnoser(tiny_head(encoder.dim, labels), 1.5),
         profiles={"default": Profile(SETTINGS, "for tests"), "short": SHORT},
         card="# Card",
         reliability=KNOWN,
@@ -154,10 +158,35 @@ def test_files_that_no_digest_covers_are_not_believed(tmp_path: Path, tiny_encod
 
 def test_a_second_network_can_diagnose(tmp_path: Path, tiny_encoder: OnnxEncoder) -> None:
     network = OnnxEncoder.open(write_tiny_encoder(tmp_path / "d.onnx", scale=0.1))
-    bundle = load_bundle(save(tmp_path / "b", tiny_encoder, network, labels=network.dim))
+    bundle = load_bundle(save(tmp_path / "b", tiny_encoder, NetworkDiagnoser(network, 1.5), labels=network.dim))
     assert isinstance(bundle.diagnoser, NetworkDiagnoser)
+    assert bundle.diagnoser.head is None
+    assert bundle_facts(bundle)["diagnoser"] == "network on candidate frames"
     with pytest.raises(BundleError, match="the diagnoser has 48 outputs for 12 labels"):
-        load_bundle(save(tmp_path / "c", tiny_encoder, network))
+        load_bundle(save(tmp_path / "c", tiny_encoder, NetworkDiagnoser(network)))
+
+
+def test_a_network_and_a_head_can_diagnose_together(tmp_path: Path, tiny_encoder: OnnxEncoder) -> None:
+    network = OnnxEncoder.open(write_tiny_encoder(tmp_path / "d.onnx", scale=0.1))
+    head = tiny_head(tiny_encoder.dim, network.dim, seed=3)
+    both = NetworkDiagnoser(network, 1.5, head)
+    bundle = load_bundle(save(tmp_path / "b", tiny_encoder, both, labels=network.dim))
+    assert isinstance(bundle.diagnoser, NetworkDiagnoser)
+    assert bundle.diagnoser.temperature == 1.5
+    assert bundle_facts(bundle)["diagnoser"] == "network on candidate frames and head on features"
+    vectors = np.random.default_rng(0).normal(size=(3, tiny_encoder.dim)).astype(np.float32)
+    logits = np.random.default_rng(1).normal(size=(3, network.dim)).astype(np.float32)
+    added = softmax(logits + head(vectors), 1.5)
+    np.testing.assert_allclose(bundle.diagnoser.diagnose(logits, vectors), added, atol=1e-3)
+    assert not np.allclose(bundle.diagnoser.diagnose(logits, vectors), softmax(logits, 1.5), atol=1e-3)
+    wrong = NetworkDiagnoser(network, 1.5, tiny_head(tiny_encoder.dim, 11))
+    with pytest.raises(BundleError, match="the diagnoser has 11 outputs for 48 labels"):
+        load_bundle(save(tmp_path / "c", tiny_encoder, wrong, labels=network.dim))
+    facts = json.loads((tmp_path / "b" / "bundle.json").read_text())
+    facts["diagnoser"]["kind"] = "oracle"
+    (tmp_path / "b" / "bundle.json").write_text(json.dumps(facts))
+    with pytest.raises(BundleError, match="the kind of diagnoser is 'oracle'"):
+        load_bundle(tmp_path / "b")
 
 
 @pytest.mark.parametrize("name", ["weights.npz", "encoder.onnx", "MODEL_CARD.md"])

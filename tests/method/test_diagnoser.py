@@ -1,5 +1,6 @@
 """A second network as the diagnoser: which images it gets, and what it says about those it cannot get."""
 
+from dataclasses import replace
 from pathlib import Path
 from typing import get_args
 
@@ -8,12 +9,12 @@ import pytest
 
 from dice_ce.exam.open import Exam, open_exam
 from dice_ce.features.encoder import OnnxEncoder
-from dice_ce.method.diagnoser import NetworkDiagnoser, RememberedDiagnoser
+from dice_ce.method.diagnoser import NetworkDiagnoser, RememberedDiagnoser, softmax
 from dice_ce.method.pipeline import diagnose
 from dice_ce.method.selector import Candidates, Screened
 from dice_ce.taxonomy import Taxonomy
 from dice_ce.types import Resize
-from tests.material import numbered_folder, write_tiny_encoder
+from tests.material import numbered_folder, tiny_head, write_tiny_encoder
 
 
 def candidates(exam: Exam, rows: list[int]) -> Candidates:
@@ -32,7 +33,8 @@ def test_what_a_network_cannot_see_is_not_a_number_and_the_others_keep_their_row
         found = network(exam, some)
         assert np.isnan(found).all(axis=1).tolist() == [False, False, True, False, False]
         for row, frame in ((0, 1), (1, 3), (3, 6), (4, 9)):
-            np.testing.assert_array_equal(found[row], network.diagnose([exam.image(frame, size=32)])[0])
+            alone = network.network.encode(exam.image(frame, size=32)[None])
+            np.testing.assert_array_equal(found[row], softmax(alone)[0])
         seen = diagnose(some, lambda frames: network(exam, frames), cells)
         assert seen.candidates.frames.index.tolist() == seen.candidates.seconds.tolist() == [1, 3, 6, 9]
         assert seen.unseen == (5,)
@@ -60,8 +62,21 @@ def test_a_network_gets_images_resized_as_it_asks(tmp_path: Path, resize: Resize
         NetworkDiagnoser(Noting())(exam, candidates(exam, [1, 3]))
         read = dict(exam.read(size=32, resize=resize))
         other = dict(exam.read(size=32, resize="area" if resize != "area" else "bicubic"))
-    np.testing.assert_array_equal(given, [read[1], read[3]])
-    assert not np.array_equal(given, [other[1], other[3]])
+    wanted = [[one[i].tobytes() for i in (1, 3)] for one in (read, other)]
+    assert {image.tobytes() for image in given} == set(wanted[0]) != set(wanted[1])
+
+
+def test_a_network_says_how_far_it_is_and_a_head_is_added_frame_by_frame(tmp_path: Path) -> None:
+    network = OnnxEncoder.open(write_tiny_encoder(tmp_path / "n.onnx"))
+    head = tiny_head(2, network.dim, seed=5)
+    told: list[tuple[int, int]] = []
+    with open_exam(numbered_folder(tmp_path / "f", [f"{i}.png" for i in range(80)])) as exam:
+        some = candidates(exam, list(range(1, 80)))
+        some = replace(some, vectors=np.random.default_rng(0).normal(size=(79, 2)).astype(np.float32))
+        alone = NetworkDiagnoser(network)(exam, some, lambda done, total: told.append((done, total)))
+        both = NetworkDiagnoser(network, head=head)(exam, some)
+    assert told == [(64, 79), (79, 79)]
+    np.testing.assert_allclose(both, softmax(np.log(alone) + head(some.vectors)), atol=1e-5)
 
 
 def test_a_diagnoser_that_remembers_judges_every_frame_once(tmp_path: Path) -> None:

@@ -16,7 +16,7 @@ from dice_ce.exam.codec import write_image
 from dice_ce.features.encoder import OnnxEncoder
 from dice_ce.method.bundle import Profile, export_bundle, save_bundle
 from dice_ce.method.converger import ConvergerSettings
-from dice_ce.method.diagnoser import NetworkDiagnoser
+from dice_ce.method.diagnoser import HeadDiagnoser, NetworkDiagnoser
 from dice_ce.method.selector import Head
 from dice_ce.method.settings import Settings
 from dice_ce.method.summary import SCHEMA_FILE
@@ -63,8 +63,7 @@ def save_colour_bundle(folder: Path) -> Path:
         taxonomy=LABELS,
         encoder=OnnxEncoder.open(write_tiny_encoder(folder / "tiny.onnx")),
         selector=colour_head(away, ["abnormal"], 8.0),
-        diagnoser=colour_head(toward, list(COLOURS), 4.0),
-        temperature=1.0,
+        diagnoser=HeadDiagnoser(colour_head(toward, list(COLOURS), 4.0)),
         profiles={"default": Profile(Settings(), "")},
         card="",
     )

@@ -13,6 +13,7 @@ from dice_ce.exam.dicom.identity import read_identity
 from dice_ce.exam.open import open_exam
 from dice_ce.features.encoder import OnnxEncoder
 from dice_ce.method.bundle import Profile, save_bundle
+from dice_ce.method.diagnoser import HeadDiagnoser
 from dice_ce.method.pipeline import summarize
 from dice_ce.method.selector import SelectorSettings
 from dice_ce.method.settings import Settings
@@ -53,8 +54,7 @@ def summarised(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Summarised]
             taxonomy=Taxonomy(),
             encoder=encoder,
             selector=tiny_head(encoder.dim, 1),
-            diagnoser=tiny_head(encoder.dim, 12, seed=1),
-            temperature=1.0,
+            diagnoser=HeadDiagnoser(tiny_head(encoder.dim, 12, seed=1)),
             profiles={"default": Profile(Settings(SelectorSettings(tau_s=0.4)), "made for tests")},
             card="# tiny\n",
         )

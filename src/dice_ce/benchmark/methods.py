@@ -96,15 +96,14 @@ def prepare(
 
 
 def _prepare_spliced(row: ExamRow, bundle: Bundle, progress: Progress | None) -> ReadyExam:
-    """Do the same for an exam that is a list of images: there is no video that a network could look at again."""
-    if not bundle.looks_at_features:
-        raise InputError(
-            f"exam '{row.exam_id}': is spliced, so it has no video; use a bundle whose diagnoser is a head"
-        )
-    screened, labels = screen_spliced(row, bundle, progress)
-    seconds = float(screened.seconds[-1] - screened.seconds[0])
-    remembered = RememberedDiagnoser(lambda frames: bundle.diagnoser(None, frames), len(screened), len(bundle.taxonomy))
-    return ReadyExam(row.exam_id, seconds, screened, remembered, bundle.taxonomy, labels)
+    """Do the same for an exam that is a list of images."""
+    seen = screen_spliced(row, bundle, progress)
+    seconds = float(seen.screened.seconds[-1] - seen.screened.seconds[0])
+
+    def look(frames: Screened) -> Floats:
+        return seen.distributions[frames.frames.index]
+
+    return ReadyExam(row.exam_id, seconds, seen.screened, look, bundle.taxonomy, seen.truth)
 
 
 Oracle = Literal["selector", "diagnoser"]

@@ -33,7 +33,7 @@ from dice_ce.csvfile import table_text
 from dice_ce.datasets.folder import Dataset
 from dice_ce.errors import UsageError
 from dice_ce.files import write_atomically
-from dice_ce.method.bundle import DEFAULT_PROFILE, Bundle
+from dice_ce.method.bundle import DEFAULT_PROFILE, Bundle, diagnoser_kind
 from dice_ce.method.settings import Settings
 from dice_ce.progress import Watch
 from dice_ce.settings import Value, values_of
@@ -195,7 +195,7 @@ def run_benchmark(
         dataset,
         bundle,
         profile,
-        "head" if bundle.looks_at_features else "network",
+        diagnoser_kind(bundle.diagnoser),
         parameters,
         run.seconds,
         tuple(outcomes),

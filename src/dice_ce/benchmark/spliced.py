@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from fractions import Fraction
 
 import numpy as np
@@ -14,23 +15,40 @@ from dice_ce.exam.frames import FrameTable
 from dice_ce.features.encoder import Encoder
 from dice_ce.features.images import encode_images
 from dice_ce.method.bundle import Bundle
+from dice_ce.method.diagnoser import NetworkDiagnoser
 from dice_ce.method.selector import Screened, score_vectors
-from dice_ce.types import Image, Ints, Progress
+from dice_ce.types import Floats, Image, Ints, Progress
 
 MILLISECOND = Fraction(1, 1000)
 ZOOM, SHIFT, LIGHT, BLUR = 1.3, 0.06, 0.15, 1.2
 """Nearer at most, moved at most (share of the side), spread of brightness and gamma, blur at most (pixels of 224)."""
 
 
-def screen_spliced(row: ExamRow, bundle: Bundle, progress: Progress | None = None) -> tuple[Screened, Ints]:
-    """Score all frames of a spliced exam; return them with what each truly shows."""
+@dataclass(frozen=True, eq=False)
+class ScreenedSplice:
+    """A spliced exam as networks see it."""
+
+    screened: Screened
+    truth: Ints
+    """What every frame shows."""
+    distributions: Floats
+    """What the diagnoser says about every frame."""
+
+
+def screen_spliced(row: ExamRow, bundle: Bundle, progress: Progress | None = None) -> ScreenedSplice:
+    """Score all frames of a spliced exam; there is no video that a network could look at again, so it sees all."""
     images = read_images_table(row.video.parents[1])
     splice = read_splice(row.video, len(images), bundle.taxonomy)
     vectors = _vectors(splice, images, bundle.encoder, progress)
     if len(damaged := np.flatnonzero(np.isnan(vectors).any(axis=1))):
         raise InputError(f"{images[splice.image[damaged[0]]].path}: cannot be decoded; copy it again")
     frames = FrameTable(np.arange(len(splice)), np.rint(splice.seconds * 1000).astype(np.int64), MILLISECOND)
-    return Screened(frames, splice.seconds, vectors, score_vectors(vectors, bundle.selector)), splice.label
+    screened = Screened(frames, splice.seconds, vectors, score_vectors(vectors, bundle.selector))
+    diagnoser = bundle.diagnoser
+    if isinstance(diagnoser, NetworkDiagnoser):
+        logits = _vectors(splice, images, diagnoser.network, progress)
+        return ScreenedSplice(screened, splice.label, diagnoser.diagnose(logits, vectors))
+    return ScreenedSplice(screened, splice.label, diagnoser.diagnose(vectors))
 
 
 def _vectors(
@@ -44,7 +62,7 @@ def _vectors(
         rows = np.flatnonzero(cases == case)
         paths = [images[row].path for row in rows]
         for view in np.unique(splice.view[case_of_frame == case]):
-            change, variant = (other_view, f"splice {view}") if view else (None, "")
+            change, variant = (other_view, f"spliced, view {view}") if view else (None, "")
             encoded = encode_images(paths, encoder, change=change, variant=variant, progress=progress)
             shown = np.flatnonzero((case_of_frame == case) & (splice.view == view))
             vectors[shown] = encoded[np.searchsorted(rows, splice.image[shown])]

@@ -11,7 +11,7 @@ from dice_ce.benchmark.promise import at_least, complete_patients, conformal_len
 from dice_ce.benchmark.run import BUDGETS, Group, Outcome, Results
 from dice_ce.benchmark.significance import Estimate
 from dice_ce.features.encoder import count_weights
-from dice_ce.method.diagnoser import HeadDiagnoser
+from dice_ce.method.diagnoser import NetworkDiagnoser
 from dice_ce.table import Cell, Table
 
 LOWER_IS_BETTER = ("time_error", "redundancy", "redundancy_window")
@@ -113,12 +113,13 @@ def parameters_text(results: Results, diagnoser: str = "") -> str:
     """Count the weights of encoder, Selector and diagnoser, in millions or billions."""
     networks, heads = [results.bundle.encoder], [results.bundle.selector]
     counts: list[int | None] = []
+    own = results.bundle.diagnoser
     if diagnoser:
         counts.append(results.parameters[diagnoser])
-    elif isinstance(results.bundle.diagnoser, HeadDiagnoser):
-        heads.append(results.bundle.diagnoser.head)
-    else:
-        networks.append(results.bundle.diagnoser.network)
+    elif own.head is not None:
+        heads.append(own.head)
+    if not diagnoser and isinstance(own, NetworkDiagnoser):
+        networks.append(own.network)
     counts += [count_weights(network) for network in networks]
     if None in counts:
         return "–"

@@ -30,7 +30,7 @@ from dice_ce.errors import InputError, UsageError
 
 if TYPE_CHECKING:
     from dice_ce.datasets.folder import Dataset
-    from dice_ce.features.encoder import Encoder
+    from dice_ce.features.encoder import Encoder, OnnxEncoder
     from dice_ce.taxonomy import Taxonomy
 
 FOLD = "{fold}"
@@ -57,8 +57,12 @@ def add_commands(commands: Any) -> None:
     )
     writes(train, "--folds-out", a_folder(), metavar="DIR", help="write the bundles of the held-out folds there")
     train.add_argument(
-        "--diagnoser", choices=("head", "network"), default="head", help="head on features, or a network"
+        "--diagnoser",
+        default="head",
+        metavar="head|network|ONNX",
+        help="head on features, a network trained here, or a head and a network trained before (default: head)",
     )
+    train.add_argument("--fold-diagnosers", metavar="PATTERN", help="the latter, without each fold: 'd-{fold}.onnx'")
     train.add_argument("--views", type=whole, default=3, help="augmented views of every image (default: 3)")
     train.add_argument("--near", type=amount, default=2.0, help="seconds around a keyframe with its label (default: 2)")
     train.add_argument("--hidden", type=positive_int, default=256, help="hidden units of the heads (default: 256)")
@@ -150,13 +154,14 @@ def run_train(options: argparse.Namespace) -> int:
 
     encoder = load_encoder(options.encoder) if options.encoder else load_bundle().encoder
     fold_encoders = _encoders(options.fold_encoders) if options.fold_encoders else ()
+    network, fold_networks = _diagnosers(options.diagnoser, options.fold_diagnosers)
     config = TrainConfig(
         head=HeadConfig(
             hidden=options.hidden, learning_rate=options.learning_rate, epochs=options.epochs, seed=options.seed
         ),
         near=options.near,
         views=options.views,
-        diagnoser=options.diagnoser,
+        diagnoser="head" if network else options.diagnoser,
         steps=options.steps,
     )
     name = options.name or options.out.resolve().name
@@ -169,6 +174,8 @@ def run_train(options: argparse.Namespace) -> int:
             notes=notes,
             encoder=encoder,
             fold_encoders=fold_encoders,
+            diagnoser=network,
+            fold_diagnosers=fold_networks,
             folds_out=options.folds_out,
             config=config,
             watch=watch,
@@ -194,6 +201,22 @@ def _encoders(pattern: str) -> list[Encoder]:
     if FOLD not in pattern:
         return [load_encoder(pattern)]
     return [load_encoder(pattern.replace(FOLD, str(fold))) for fold in range(FOLDS)]
+
+
+def _diagnosers(chosen: str, of_folds: str | None) -> tuple[OnnxEncoder | None, list[OnnxEncoder]]:
+    """Load networks that were trained before, if some are given: one for all cases, and one for each fold."""
+    from dice_ce.features.encoder import OnnxEncoder
+
+    if chosen in ("head", "network"):
+        if of_folds:
+            raise UsageError(f"--fold-diagnosers goes with --diagnoser FILE.onnx, not with --diagnoser {chosen}")
+        return None, []
+    if not chosen.endswith(".onnx"):
+        raise UsageError(f"--diagnoser {chosen}: give head, network, or the ONNX file of a network")
+    if not of_folds:
+        raise UsageError(f"--diagnoser {chosen}: figures need networks without each fold; give --fold-diagnosers")
+    networks = [one for one in _encoders(of_folds) if isinstance(one, OnnxEncoder)]
+    return OnnxEncoder.open(Path(chosen)), networks
 
 
 def run_tune(options: argparse.Namespace) -> int:

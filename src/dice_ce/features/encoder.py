@@ -141,9 +141,12 @@ class OnnxEncoder:
         return np.asarray(self._run(batch, 1), np.float32)
 
     def _run(self, batch: npt.NDArray[np.uint8], output: int) -> Any:
-        wanted = self.session.get_outputs()[output].name
+        """Ask the model; one that was made for single frames is asked about each."""
+        frames, wanted = self.session.get_inputs()[0], self.session.get_outputs()[output].name
+        if frames.shape[0] == 1 and len(batch) > 1:
+            return np.concatenate([self._run(batch[i : i + 1], output) for i in range(len(batch))])
         try:
-            (values,) = self.session.run([wanted], {self.session.get_inputs()[0].name: batch})
+            (values,) = self.session.run([wanted], {frames.name: batch})
         except Exception as error:  # onnxruntime's exception classes share no base but Exception
             reason = str(error).splitlines()[0]
             raise EncoderError(f"{self.name}: the ONNX model does not run ({reason}); export it again") from error

@@ -68,15 +68,18 @@ def encode_images(
 ) -> npt.NDArray[np.float16]:
     """Compute the features of images, NaN where one cannot be decoded; finished chunks are taken from the cache.
 
-    With `change`, images are changed first, at random but always the same; `variant` names the change.
+    With `change`, images are changed first, at random but always the same, whichever encoder asks; `variant` names the
+    change.
     """
     chunks = [paths[i : i + CHUNK] for i in range(0, len(paths), CHUNK)]
     with ThreadPoolExecutor(cpu_count()) as pool:
-        keys = list(pool.map(lambda chunk: _key(chunk, encoder, variant), chunks))
+        contents = list(pool.map(_contents, chunks))
+        keys = [_hash(f"{encoder.digest} {variant}", content) for content in contents]
+        seeds = [_hash(variant, content) for content in contents]  # all encoders see the same change
         parts = [_load_chunk(key) for key in keys]
         missing = [row for row, part in enumerate(parts) if part is None]
         tally = _Tally(len(paths), sum(len(chunks[row]) for row in missing), progress)
-        made = pool.map(lambda row: _encode_chunk(keys[row], chunks[row], encoder, change, tally), missing)
+        made = pool.map(lambda row: _encode_chunk(keys[row], seeds[row], chunks[row], encoder, change, tally), missing)
         for row, part in zip(missing, made, strict=True):
             parts[row] = part
     return np.concatenate([np.empty((0, encoder.dim), np.float16), *(part for part in parts if part is not None)])
@@ -110,10 +113,10 @@ def _load_chunk(key: str) -> npt.NDArray[np.float16] | None:
 
 
 def _encode_chunk(
-    key: str, paths: Sequence[Path], encoder: Encoder, change: Change | None, tally: _Tally
+    key: str, seed: str, paths: Sequence[Path], encoder: Encoder, change: Change | None, tally: _Tally
 ) -> npt.NDArray[np.float16]:
     features = np.full((len(paths), encoder.dim), np.nan, np.float16)
-    rng = np.random.default_rng(int(key[:16], 16))
+    rng = np.random.default_rng(int(seed[:16], 16))
     rows: list[int] = []
     images: list[Image] = []
 
@@ -136,12 +139,16 @@ def _encode_chunk(
     return features
 
 
-def _key(paths: Sequence[Path], encoder: Encoder, variant: str) -> str:
-    """Hash what shapes the features of some images: their contents, the encoder and the change."""
-    total = hashlib.sha256(f"{encoder.digest} {variant}".encode())
+def _contents(paths: Sequence[Path]) -> list[bytes]:
+    """Digest what shapes the features of some images, besides the encoder and the change."""
+    digests = []
     for path in paths:
         try:
-            total.update(hashlib.sha256(path.read_bytes()).digest())
+            digests.append(hashlib.sha256(path.read_bytes()).digest())
         except OSError as error:
             raise ExamError(f"{path}: cannot be read ({error.strerror}); check the path") from error
-    return total.hexdigest()[:32]
+    return digests
+
+
+def _hash(words: str, contents: Sequence[bytes]) -> str:
+    return hashlib.sha256(words.encode() + b"".join(contents)).hexdigest()[:32]

@@ -39,6 +39,13 @@ from dice_ce.taxonomy import Taxonomy
 FORMAT = "dice-ce/bundle/2"
 SHIPPED = Path(__file__).parents[1] / "bundles"
 MANIFEST, RELIABILITY = "bundle.json", "reliability.json"
+DIAGNOSER = "diagnoser.onnx"
+KINDS = {
+    "head": "head on features",
+    "network": "network on candidate frames",
+    "both": "network on candidate frames and head on features",
+}
+"""What a diagnoser may be."""
 DEFAULT_BUNDLE = "default"
 DEFAULT_PROFILE = "default"
 
@@ -92,10 +99,25 @@ def bundle_facts(bundle: Bundle) -> dict[str, Any]:
         "digest": bundle.digest,
         "taxonomy": f"{bundle.taxonomy.name} ({len(bundle.taxonomy)} labels)",
         "encoder": f"{bundle.encoder.name}, {bundle.encoder.dim}-d at {bundle.encoder.input_size}",
-        "diagnoser": "head on features" if bundle.looks_at_features else "network on candidate frames",
+        "diagnoser": KINDS[diagnoser_kind(bundle.diagnoser)],
         "temperature": bundle.diagnoser.temperature,
         "profiles": _profile_facts(bundle.profiles),
     }
+
+
+def make_diagnoser(head: Head | None, network: Encoder | None, temperature: float) -> HeadDiagnoser | NetworkDiagnoser:
+    """Put together what there is: a head, a network, or both."""
+    if network is not None:
+        return NetworkDiagnoser(network, temperature, head)
+    assert head is not None, "a diagnoser is a head, a network, or both"
+    return HeadDiagnoser(head, temperature)
+
+
+def diagnoser_kind(diagnoser: HeadDiagnoser | NetworkDiagnoser) -> str:
+    """Name what a diagnoser is made of."""
+    if isinstance(diagnoser, HeadDiagnoser):
+        return "head"
+    return "network" if diagnoser.head is None else "both"
 
 
 def try_bundle(bundle: Bundle) -> None:
@@ -104,8 +126,9 @@ def try_bundle(bundle: Bundle) -> None:
     vectors = bundle.encoder.encode(np.full((2, size, size, 3), 128, np.uint8))
     score = score_vectors(vectors, bundle.selector)
     if isinstance(bundle.diagnoser, NetworkDiagnoser):
-        side = bundle.diagnoser.network.input_size
-        distributions = bundle.diagnoser.diagnose(np.full((2, side, side, 3), 128, np.uint8))
+        network = bundle.diagnoser.network
+        logits = network.encode(np.full((2, network.input_size, network.input_size, 3), 128, np.uint8))
+        distributions = bundle.diagnoser.diagnose(logits, vectors)
     else:
         distributions = bundle.diagnoser.diagnose(vectors)
     for part, values in (("encoder", vectors), ("Selector", score), ("diagnoser", distributions)):
@@ -169,22 +192,23 @@ def _build(facts: Mapping[str, Any], files: Mapping[str, bytes], path: Path, sta
     temperature = float(facts["diagnoser"]["temperature"])
     if not 0 < temperature < 10**6:
         raise ValueError(f"the temperature is {temperature}")
-    diagnoser: HeadDiagnoser | NetworkDiagnoser
-    if facts["diagnoser"]["kind"] == "head":
-        head = Head.from_arrays(arrays, "diagnoser")
-        outputs, diagnoser = len(head.bias2), HeadDiagnoser(head, temperature)
-    else:
-        network = _network(facts["diagnoser"], files, path)
-        outputs, diagnoser = network.dim, NetworkDiagnoser(network, temperature)
-    if outputs != len(taxonomy):
-        raise BundleError(f"{path}: the diagnoser has {outputs} outputs for {len(taxonomy)} labels; export it again")
+    kind = facts["diagnoser"]["kind"]
+    if kind not in KINDS:
+        raise ValueError(f"the kind of diagnoser is '{kind}'")
+    head = None if kind == "network" else Head.from_arrays(arrays, "diagnoser")
+    network = None if kind == "head" else _network(facts["diagnoser"], files, path)
+    for outputs in (len(head.bias2) if head else None, network.dim if network else None):
+        if outputs not in (None, len(taxonomy)):
+            raise BundleError(
+                f"{path}: the diagnoser has {outputs} outputs for {len(taxonomy)} labels; export it again"
+            )
     return Bundle(
         name=facts["name"],
         digest=hashlib.sha256(stated).hexdigest(),
         taxonomy=taxonomy,
         encoder=encoder,
         selector=Head.from_arrays(arrays, "selector"),
-        diagnoser=diagnoser,
+        diagnoser=make_diagnoser(head, network, temperature),
         profiles=_read_profiles(facts["profiles"]),
         card=files.get("MODEL_CARD.md", b"").decode(),
         tuned=msgspec.convert(facts["tuned"], dict[str, dict[str, Value]]),
@@ -235,8 +259,7 @@ def save_bundle(
     taxonomy: Taxonomy,
     encoder: Encoder,
     selector: Head,
-    diagnoser: Head | OnnxEncoder,
-    temperature: float,
+    diagnoser: HeadDiagnoser | NetworkDiagnoser,
     profiles: Mapping[str, Profile],
     card: str,
     reliability: Mapping[str, Reliability] | None = None,
@@ -251,13 +274,13 @@ def save_bundle(
     if reliability:
         files[RELIABILITY] = _reliability_json(reliability)
     heads = selector.arrays("selector")
-    diagnoser_facts: dict[str, Any] = {"temperature": temperature}
-    if isinstance(diagnoser, Head):
-        heads |= diagnoser.arrays("diagnoser")
-        diagnoser_facts["kind"] = "head"
-    else:
-        files["diagnoser.onnx"] = diagnoser.content
-        diagnoser_facts |= {"kind": "network", "file": "diagnoser.onnx"}
+    diagnoser_facts: dict[str, Any] = {"temperature": diagnoser.temperature, "kind": diagnoser_kind(diagnoser)}
+    if diagnoser.head is not None:
+        heads |= diagnoser.head.arrays("diagnoser")
+    if isinstance(diagnoser, NetworkDiagnoser):
+        assert isinstance(diagnoser.network, OnnxEncoder), "only ONNX goes into a bundle"
+        files[DIAGNOSER] = diagnoser.network.content
+        diagnoser_facts["file"] = DIAGNOSER
     if familiarity is not None:
         heads |= familiarity.arrays()
     files["weights.npz"] = _arrays_file({key: value.astype(np.float16) for key, value in heads.items()})

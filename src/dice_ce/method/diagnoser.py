@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Callable, Iterable, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 
 import numpy as np
@@ -12,10 +13,12 @@ import numpy.typing as npt
 from dice_ce.errors import InputError
 from dice_ce.exam.open import Exam
 from dice_ce.features.encoder import Encoder
+from dice_ce.features.extraction import cpu_count
 from dice_ce.method.selector import Head, Screened
-from dice_ce.types import Floats, Image
+from dice_ce.types import Floats, Image, Progress
 
-BATCH = 8
+AT_ONCE = 64
+"""Images in memory while a network looks at them."""
 
 
 def softmax(logits: Floats, temperature: float = 1.0) -> Floats:
@@ -49,7 +52,7 @@ class HeadDiagnoser:
     head: Head
     temperature: float = 1.0
 
-    def __call__(self, exam: Exam | None, candidates: Screened) -> Floats:
+    def __call__(self, exam: Exam | None, candidates: Screened, progress: Progress | None = None) -> Floats:
         """Return p_t = g_phi(u_t) (eq. 6)."""
         return self.diagnose(candidates.vectors)
 
@@ -60,29 +63,47 @@ class HeadDiagnoser:
 
 @dataclass(frozen=True, eq=False)
 class NetworkDiagnoser:
-    """A second network that looks at candidate frames only, as in the paper; its outputs are logits."""
+    """A second network that looks at candidate frames only, as in the paper; its outputs are logits.
+
+    With a head on the Selector's features, which errs elsewhere, the logits of both are added.
+    """
 
     network: Encoder
     temperature: float = 1.0
+    head: Head | None = None
 
-    def __call__(self, exam: Exam | None, candidates: Screened) -> Floats:
+    def __call__(self, exam: Exam | None, candidates: Screened, progress: Progress | None = None) -> Floats:
         """Return p_t = g_phi(I_t) (eq. 6); NaN where the frame cannot be decoded."""
         if exam is None:
             raise InputError("this bundle's diagnoser looks at frames: give the exam, not only its features")
         ordinals = candidates.frames.index.tolist()
         images = exam.images(ordinals, size=self.network.input_size, resize=self.network.resize)
-        return diagnose_images(ordinals, images, self.diagnose)
+        logits = diagnose_images(
+            ordinals, images, lambda seen: network_logits(seen, self.network, progress, len(ordinals))
+        )
+        return self.diagnose(logits, candidates.vectors)
 
-    def diagnose(self, images: Iterable[npt.NDArray[np.uint8]]) -> Floats:
-        """Return p for images of the network's size."""
-        return softmax(self.logits(images), self.temperature)
+    def diagnose(self, logits: npt.NDArray[np.floating], vectors: npt.NDArray[np.floating]) -> Floats:
+        """Return p for what the network says, and for features."""
+        return softmax(self.add_head(logits, vectors), self.temperature)
 
-    def logits(self, images: Iterable[npt.NDArray[np.uint8]]) -> Floats:
-        """Return what the network says before the temperature."""
-        remaining = iter(images)
-        batches = iter(lambda: list(itertools.islice(remaining, BATCH)), [])
-        logits = [self.network.encode(np.stack(batch)) for batch in batches]
-        return np.concatenate([np.empty((0, self.network.dim), np.float32), *logits])
+    def add_head(self, logits: npt.NDArray[np.floating], vectors: npt.NDArray[np.floating]) -> Floats:
+        """Return the logits of both."""
+        known = logits.astype(np.float32)
+        return known if self.head is None else known + self.head(vectors)
+
+
+def network_logits(
+    images: Iterable[Image], network: Encoder, progress: Progress | None = None, total: int = 0
+) -> Floats:
+    """Ask a network about images, several at a time; `progress` is told of how many, of this total."""
+    remaining, logits = iter(images), list[Floats]()
+    with ThreadPoolExecutor(cpu_count()) as pool:
+        while some := list(itertools.islice(remaining, AT_ONCE)):
+            logits += pool.map(lambda image: network.encode(image[None]), some)
+            if progress is not None:
+                progress(len(logits), total)
+    return np.concatenate([np.empty((0, network.dim), np.float32), *logits])
 
 
 class RememberedDiagnoser:

@@ -25,6 +25,7 @@ from dice_ce.method.beyond.where import locate_evidence
 from dice_ce.method.bundle import DEFAULT_PROFILE, Bundle, load_bundle
 from dice_ce.method.chain import Diagnosed, Judged, Woven
 from dice_ce.method.converger import converge
+from dice_ce.method.diagnoser import RememberedDiagnoser
 from dice_ce.method.keyframes import Keyframes
 from dice_ce.method.selector import Candidates, Screened, screen, select
 from dice_ce.method.settings import Settings
@@ -53,8 +54,9 @@ def summarize(
     """Read a whole exam and return the few frames that matter, each with a label, a time and the reasons.
 
     The exam time comes from `exam_duration="8:30:00"`, `exam_fps=2` or `clock="clock.csv"`, as for `open_exam`.
-    Settings are those of the bundle's profile, unless `settings` replace them. `follow` is given unfinished summaries,
-    of what has been read so far, while the rest is read; their `exam.read` says how much that is.
+    Settings are those of the bundle's profile, unless `settings` replace them. `progress` counts frames; afterwards, if
+    the diagnoser is a network of its own, the candidates that it looks at. `follow` is given unfinished summaries, of
+    what has been read so far, while the rest is read; their `exam.read` says how much that is.
     """
     if not isinstance(exam, Exam):
         with open_exam(
@@ -76,9 +78,10 @@ def summarize(
         bundle = load_bundle(bundle)
     settings = settings or bundle.settings(profile)
     made = provenance(exam, bundle, profile, settings, gate, command)
+    look = RememberedDiagnoser(lambda frames: bundle.diagnoser(exam, frames, progress), len(exam), len(bundle.taxonomy))
 
     def conclude(features: Features) -> Summary:
-        return summarize_features(exam, features, bundle, settings, made)
+        return summarize_features(exam, features, bundle, settings, made, look)
 
     def follow_features(features: Features) -> None:
         if follow is not None:
@@ -89,10 +92,17 @@ def summarize(
     )
 
 
-def summarize_features(exam: Exam, features: Features, bundle: Bundle, settings: Settings, made: Provenance) -> Summary:
+def summarize_features(
+    exam: Exam,
+    features: Features,
+    bundle: Bundle,
+    settings: Settings,
+    made: Provenance,
+    diagnoser: Callable[[Screened], Floats],
+) -> Summary:
     """Go from features, of the whole exam or a part of it, to the summary."""
     screened = screen(features, bundle.selector, exam.clock)
-    woven = weave_contexts(screened, lambda frames: bundle.diagnoser(exam, frames), bundle.taxonomy, settings)
+    woven = weave_contexts(screened, diagnoser, bundle.taxonomy, settings)
     judged = judge_contexts(woven, settings)
     marks = locate_evidence(exam, judged, bundle)
     unfamiliar = bundle.familiarity.unfamiliar_share(screened.vectors) if bundle.familiarity else None

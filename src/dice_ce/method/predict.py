@@ -14,7 +14,7 @@ from dice_ce.csvfile import table_text
 from dice_ce.exam.open import Exam
 from dice_ce.features.extraction import extract
 from dice_ce.features.gate import GateConfig
-from dice_ce.features.images import encode_images, read_images
+from dice_ce.features.images import encode_images
 from dice_ce.files import write_atomically
 from dice_ce.method.bundle import Bundle
 from dice_ce.method.diagnoser import NetworkDiagnoser
@@ -56,9 +56,8 @@ def predict_images(paths: Sequence[Path], bundle: Bundle, progress: Progress | N
     score[readable] = score_vectors(vectors[readable], bundle.selector)
     diagnoser = bundle.diagnoser
     if isinstance(diagnoser, NetworkDiagnoser):
-        chosen = [path for path, usable in zip(paths, readable, strict=True) if usable]
-        size, resize = diagnoser.network.input_size, diagnoser.network.resize
-        distributions[readable] = diagnoser.diagnose(image for _, image in read_images(chosen, size, resize))
+        logits = encode_images(paths, diagnoser.network, progress=progress)
+        distributions[readable] = diagnoser.diagnose(logits[readable], vectors[readable])
     else:
         distributions[readable] = diagnoser.diagnose(vectors[readable])
     return FrameScores([str(path) for path in paths], [None] * len(paths), score, distributions)

@@ -15,6 +15,7 @@ from dice_ce.features.encoder import Encoder
 from dice_ce.lab.training.data import TEST, TrainingData
 from dice_ce.lab.training.heads import Trained
 from dice_ce.lab.training.samples import Samples
+from dice_ce.method.diagnoser import HeadDiagnoser, NetworkDiagnoser
 from dice_ce.method.reliability import LEAST, LEAST_CASES, Reliability
 from dice_ce.table import Table
 from dice_ce.taxonomy import Taxonomy
@@ -45,6 +46,7 @@ def write_card(
     name: str,
     notes: str,
     encoder: Encoder,
+    diagnoser: HeadDiagnoser | NetworkDiagnoser,
     taxonomy: Taxonomy,
     data: TrainingData,
     samples: Samples,
@@ -59,6 +61,7 @@ def write_card(
         f"Encoder: {encoder.name}, {encoder.dim}-d at {encoder.input_size} pixels, frozen "
         f"(digest {encoder.digest[:12]}). Both heads learnt from all cases but the test ones. What was chosen, and all "
         f"figures below, come from heads of {data.folds} folds that were each asked about cases they never saw.",
+        *_network_text(diagnoser),
         *([notes.strip()] if notes.strip() else []),
         "## Training data\n\nFrames of every source, and in brackets of how many cases:\n\n"
         + _data_table(taxonomy, samples, data),
@@ -69,6 +72,18 @@ def write_card(
         f"Losses of all epochs: {LOG}.",
     ]
     return "\n\n".join(sections) + "\n"
+
+
+def _network_text(diagnoser: HeadDiagnoser | NetworkDiagnoser) -> list[str]:
+    """Describe the diagnoser's own network, if it has one."""
+    if isinstance(diagnoser, HeadDiagnoser):
+        return []
+    network = diagnoser.network
+    beside = "; its logits are added to those of the head" if diagnoser.head else ""
+    return [
+        f"Diagnoser: {network.name} at {network.input_size} pixels (digest {network.digest[:12]}), a network of its "
+        f"own that looks at candidate frames only{beside}."
+    ]
 
 
 def reliability_text(table: Mapping[str, Reliability]) -> str:

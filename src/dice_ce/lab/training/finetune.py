@@ -87,10 +87,10 @@ def finetune(
     """
     state = _State.start(network, recipe)
     if checkpoint is not None and checkpoint.exists():
-        state.load(checkpoint, _fingerprint(recipe, examples))
+        state.load(checkpoint, fingerprint(recipe, examples))
     saved, sessions = time.monotonic(), dict[int, Any]()
     with single_threaded(), ThreadPoolExecutor(WORKERS) as workers:
-        for step, pixels, targets in _batches(examples, recipe, state.step):
+        for step, pixels, targets in batches(examples, recipe, state.step):
             size = pixels.shape[1]
             if size not in sessions:
                 sessions[size] = frozen_session(network, size, threads=1)
@@ -98,14 +98,14 @@ def finetune(
             if progress is not None:
                 progress(step + 1, recipe.steps)
             if checkpoint is not None and (time.monotonic() - saved > every or step + 1 == recipe.steps):
-                state.save(checkpoint, _fingerprint(recipe, examples))
+                state.save(checkpoint, fingerprint(recipe, examples))
                 if look is not None:
                     look(state.step, network.with_parameters(state.mean))
                 saved = time.monotonic()
     return network.with_parameters(state.mean), state.curve
 
 
-def _fingerprint(recipe: Recipe, examples: Examples) -> str:
+def fingerprint(recipe: Recipe, examples: Examples) -> str:
     """Tell runs apart: the same settings on other images, or another split, are another run."""
     content = hashlib.sha256()
     for table in (examples.targets, examples.weight, examples.colour):
@@ -169,7 +169,7 @@ class _State:
         for value, *parts in zip(parameters.values(), *(gradients for *_, gradients in shards), strict=True):
             value.grad = sum(parts[1:], parts[0]) / len(parts)
         for group, rate in zip(self.optimiser.param_groups, self.rates, strict=True):
-            group["lr"] = rate * _pace(self.step, recipe)
+            group["lr"] = rate * pace(self.step, recipe)
         torch.nn.utils.clip_grad_norm_(list(parameters.values()), 5.0)
         self.optimiser.step()
         share = min(recipe.average, (1 + self.step) / (10 + self.step))
@@ -207,7 +207,7 @@ class _State:
         self.optimiser.load_state_dict(saved["optimiser"])
 
 
-def _pace(step: int, recipe: Recipe) -> float:
+def pace(step: int, recipe: Recipe) -> float:
     """Warm up linearly, then fall along a cosine."""
     warm = max(1.0, recipe.warm_up * recipe.steps)
     if step < warm:
@@ -224,7 +224,7 @@ def _losses(network: Network, vectors: Any, targets: Any, normal: int, smoothing
     return selector, functional.cross_entropy(head(network, CLASSES, vectors), targets, label_smoothing=smoothing)
 
 
-def _batches(examples: Examples, recipe: Recipe, start: int) -> Iterator[tuple[int, npt.NDArray[np.uint8], Floats]]:
+def batches(examples: Examples, recipe: Recipe, start: int) -> Iterator[tuple[int, npt.NDArray[np.uint8], Floats]]:
     """Yield augmented batches; the next one is made while the present one trains."""
     drawer = _Drawer(examples, recipe)
     with ThreadPoolExecutor(max_workers=2) as pool:

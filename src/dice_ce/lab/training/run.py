@@ -38,14 +38,22 @@ from dice_ce.lab.training.familiar import fit_familiarity
 from dice_ce.lab.training.folds import HeldOut, hold_out
 from dice_ce.lab.training.heads import HeadConfig, train_diagnoser, train_selector
 from dice_ce.lab.training.samples import NEAR, Samples, samples_of_exams, samples_of_images
-from dice_ce.method.bundle import DEFAULT_PROFILE, Bundle, Profile, check_encoder, load_bundle, save_bundle
-from dice_ce.method.diagnoser import NetworkDiagnoser, softmax
+from dice_ce.method.bundle import (
+    DEFAULT_PROFILE,
+    Bundle,
+    Profile,
+    check_encoder,
+    load_bundle,
+    make_diagnoser,
+    save_bundle,
+)
+from dice_ce.method.diagnoser import HeadDiagnoser, NetworkDiagnoser, softmax
 from dice_ce.method.reliability import Reliability
 from dice_ce.method.selector import Head, SelectorSettings
 from dice_ce.method.settings import Settings
 from dice_ce.progress import Watch
 from dice_ce.taxonomy import Taxonomy
-from dice_ce.types import Floats, Image
+from dice_ce.types import Floats, Image, Progress
 
 DARK = 8
 """Brightness up to which a pixel may lie outside the field of view."""
@@ -88,6 +96,8 @@ def train(
     name: str,
     encoder: Encoder,
     fold_encoders: Sequence[Encoder] = (),
+    diagnoser: OnnxEncoder | None = None,
+    fold_diagnosers: Sequence[OnnxEncoder] = (),
     folds_out: Path | None = None,
     notes: str = "",
     taxonomy: Taxonomy = Taxonomy(),  # noqa: B008  frozen
@@ -96,31 +106,38 @@ def train(
 ) -> tuple[Bundle, dict[str, Figures]]:
     """Train Selector and diagnoser on all cases but the test ones, calibrate them on held-out folds, write a bundle.
 
-    If the encoder learnt from the same cases, `fold_encoders` are those that learnt without each fold. `folds_out` is
-    where the bundles of the folds go, for whole exams of these cases. `notes` go into the card: what the data is, its
-    licences, what to beware of.
+    If the encoder learnt from the same cases, `fold_encoders` are those that learnt without each fold. `diagnoser` is a
+    network that looks at candidates; what it says is added to what the head says, and `fold_diagnosers` are again those
+    that learnt without each fold. `folds_out` is where the bundles of the folds go, for whole exams of these cases.
+    `notes` go into the card: what the data is, its licences, what to beware of.
     """
     check_encoder(encoder)
-    data = _gather(paths, taxonomy, encoder, fold_encoders, config)
+    data = _gather(paths, taxonomy, encoder, config)
+    _check_folds(data, fold_encoders, "--fold-encoders")
+    if diagnoser is not None:
+        _check_folds(data, fold_diagnosers, "--fold-diagnosers", must=True)
 
     def samples_of(fold: int) -> tuple[Samples, npt.NDArray[np.int64]]:
         seen = samples_of_cases(data, fold_encoders[fold] if fold_encoders else encoder, taxonomy, config, watch)
         return seen, fold_of(seen, data)
 
     held_out = hold_out(samples_of, data.folds, config.head)
+    if diagnoser is not None:
+        held_out = _with_networks(held_out, fold_diagnosers, data, watch)
     if folds_out:
-        save_fold_bundles(folds_out, held_out, fold_encoders or [encoder] * data.folds, taxonomy)
+        save_fold_bundles(folds_out, held_out, fold_encoders or [encoder] * data.folds, fold_diagnosers, taxonomy)
     samples = samples_of_cases(data, encoder, taxonomy, config, watch)
     known = samples[fold_of(samples, data) >= 0]
-    selector, diagnoser = train_selector(known, config.head), train_diagnoser(known, config.head)
-    second, scored = None, held_out
+    selector, head = train_selector(known, config.head), train_diagnoser(known, config.head)
+    own, scored = make_diagnoser(head.head, diagnoser, 1.0), held_out
     if config.diagnoser == "network":
         second, scored = _second_network(data, known, held_out, encoder, taxonomy, config, out, watch)
-    calibration, temperature = held_out.calibration(), scored.temperature()
-    figures = {HELD_OUT: measure_figures(scored, calibration, temperature, taxonomy)}
+        own = NetworkDiagnoser(second)
+    calibration, own = held_out.calibration(), replace(own, temperature=scored.temperature())
+    figures = {HELD_OUT: measure_figures(scored, calibration, own.temperature, taxonomy)}
     if len(tested := samples[fold_of(samples, data) < 0].once()):
-        asked = _ask_about(tested, selector.head, diagnoser.head, second, data)
-        figures[TEST] = measure_figures(asked, calibration, temperature, taxonomy)
+        asked = _ask_about(tested, selector.head, own, data, watch)
+        figures[TEST] = measure_figures(asked, calibration, own.temperature, taxonomy)
     reliability = label_reliability(scored, taxonomy)
     save_bundle(
         out,
@@ -128,13 +145,12 @@ def train(
         taxonomy=taxonomy,
         encoder=encoder,
         selector=calibration.of(selector.head),
-        diagnoser=second or diagnoser.head,
-        temperature=temperature,
+        diagnoser=own,
         profiles=UNTUNED,
-        card=write_card(name, notes, encoder, taxonomy, data, samples.once(), figures, reliability, config.near),
+        card=write_card(name, notes, encoder, own, taxonomy, data, samples.once(), figures, reliability, config.near),
         reliability=reliability,
         familiarity=replace(fit_familiarity(known.vectors), limit=held_out.limit()),
-        attachments=attachments(Curves(selector, diagnoser)),
+        attachments=attachments(Curves(selector, head)),
     )
     return load_bundle(out), figures
 
@@ -143,7 +159,6 @@ def _gather(
     paths: Sequence[Path],
     taxonomy: Taxonomy,
     encoder: Encoder,
-    fold_encoders: Sequence[Encoder],
     config: TrainConfig,
 ) -> TrainingData:
     """Read what there is to learn from; refuse what cannot work before anything is encoded, not hours later."""
@@ -152,13 +167,33 @@ def _gather(
 
         check_trainable(encoder)
     data = gather(paths, taxonomy.labels)
-    if fold_encoders and len(fold_encoders) != data.folds:
-        raise UsageError(f"--fold-encoders: {len(fold_encoders)} encoders for {data.folds} folds; train one for each")
     _ = data.exams  # refuses one name for two exams
     return data
 
 
-def save_fold_bundles(folder: Path, held_out: HeldOut, encoders: Sequence[Encoder], taxonomy: Taxonomy) -> None:
+def _check_folds(data: TrainingData, networks: Sequence[Encoder], option: str, *, must: bool = False) -> None:
+    """Refuse networks that are not one for each fold: figures would rest on cases that they know."""
+    if (networks or must) and len(networks) != data.folds:
+        raise UsageError(f"{option}: {len(networks)} networks for {data.folds} folds; train one for each")
+
+
+def _with_networks(held_out: HeldOut, networks: Sequence[OnnxEncoder], data: TrainingData, watch: Watch) -> HeldOut:
+    """Add to what the heads say about every frame what the network that never saw its case says."""
+    logits = held_out.logits.copy()
+    for fold, network in enumerate(networks):
+        rows = held_out.fold == fold
+        bar = watch(f"asking the diagnoser of fold {fold}")
+        logits[rows] += _network_logits(held_out.samples[rows], network, data, bar)
+    return replace(held_out, logits=logits)
+
+
+def save_fold_bundles(
+    folder: Path,
+    held_out: HeldOut,
+    encoders: Sequence[Encoder],
+    networks: Sequence[OnnxEncoder],
+    taxonomy: Taxonomy,
+) -> None:
     """Write a bundle for every fold: what may judge whole exams of its cases. Calibrated on the other folds."""
     for fold, (heads, encoder) in enumerate(zip(held_out.heads, encoders, strict=True)):
         others = held_out.without(fold)
@@ -168,8 +203,7 @@ def save_fold_bundles(folder: Path, held_out: HeldOut, encoders: Sequence[Encode
             taxonomy=taxonomy,
             encoder=encoder,
             selector=others.calibration().of(heads.selector),
-            diagnoser=heads.diagnoser,
-            temperature=others.temperature(),
+            diagnoser=make_diagnoser(heads.diagnoser, networks[fold] if networks else None, others.temperature()),
             profiles=UNTUNED,
             familiarity=replace(heads.familiarity, limit=others.limit()),
             card=f"# Model card: `{fold_name(fold)}`\n\nFor cross-validation: knows no case of this fold.\n",
@@ -177,12 +211,15 @@ def save_fold_bundles(folder: Path, held_out: HeldOut, encoders: Sequence[Encode
 
 
 def _ask_about(
-    tested: Samples, selector: Head, diagnoser: Head, second: OnnxEncoder | None, data: TrainingData
+    tested: Samples, selector: Head, diagnoser: HeadDiagnoser | NetworkDiagnoser, data: TrainingData, watch: Watch
 ) -> HeldOut:
     """Let the networks that ship judge the test cases."""
-    if second is not None:
+    if isinstance(diagnoser, NetworkDiagnoser):
         tested = tested.labelled()
-    logits = diagnoser(tested.vectors) if second is None else _network_logits(tested, second, data)
+        said = _network_logits(tested, diagnoser.network, data, watch("asking the diagnoser about test cases"))
+        logits = diagnoser.add_head(said, tested.vectors)
+    else:
+        logits = diagnoser.head(tested.vectors)
     nowhere, unmeasured = np.full(len(tested), -1), np.full(len(tested), np.nan)
     return HeldOut(tested, nowhere, selector(tested.vectors)[:, 0], logits, unmeasured, ())
 
@@ -207,13 +244,14 @@ def _second_network(
     samples = known[fold_of(known, data) > 0].once()  # views are for the heads; the network draws its own
     network = train_second_network(samples, data.exams, encoder, taxonomy, work, recipe=recipe, progress=bar)
     judged = held_out[(held_out.fold == 0) & held_out.samples.labels.any(axis=1)]
-    return network, replace(judged, logits=_network_logits(judged.samples, network, data))
+    asking = watch("asking the diagnoser about held-out cases")
+    return network, replace(judged, logits=_network_logits(judged.samples, network, data, asking))
 
 
-def _network_logits(samples: Samples, network: OnnxEncoder, data: TrainingData) -> Floats:
-    from dice_ce.lab.training.second import images_of
+def _network_logits(samples: Samples, network: Encoder, data: TrainingData, progress: Progress) -> Floats:
+    from dice_ce.lab.training.second import logits_of
 
-    return NetworkDiagnoser(network).logits(images_of(samples, data.exams, network))
+    return logits_of(samples, data.exams, network, progress)
 
 
 def fold_of(samples: Samples, data: TrainingData) -> npt.NDArray[np.int64]:
@@ -232,7 +270,9 @@ def samples_of_cases(
     for view in range(config.views if learnt_from else 0):
         bar = watch(f"encoding view {view + 1} of {config.views}")
         parts.append(
-            samples_of_images(learnt_from, encoder, taxonomy, change=other_view, variant=f"view {view}", progress=bar)
+            samples_of_images(
+                learnt_from, encoder, taxonomy, change=other_view, variant=f"augmented {view}", progress=bar
+            )
         )
     parts += [_exam_samples(dataset, encoder, taxonomy, config, watch) for dataset in data.datasets]
     samples = Samples.join(parts)

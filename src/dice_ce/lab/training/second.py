@@ -11,14 +11,15 @@ from dice_ce.datasets.folder import ExamRow
 from dice_ce.datasets.tables import LabelledFrame
 from dice_ce.errors import EncoderError, InputError
 from dice_ce.features.encoder import Encoder, OnnxEncoder
-from dice_ce.features.images import read_images
+from dice_ce.features.images import encode_images
 from dice_ce.lab.training.examples import make_examples
 from dice_ce.lab.training.finetune import Recipe, finetune
 from dice_ce.lab.training.images import Images, joined, read_exam_images, read_labelled_images
 from dice_ce.lab.training.network import CLASSES, SELECTOR, export_network, read_network
 from dice_ce.lab.training.samples import Samples
+from dice_ce.method.diagnoser import network_logits
 from dice_ce.taxonomy import Taxonomy
-from dice_ce.types import Image, Progress
+from dice_ce.types import Floats, Image, Progress
 
 FROZEN = 15
 """Convolutions that stay as they are: the first five stages of EfficientNet-Lite, which see edges and colours."""
@@ -82,16 +83,22 @@ def _runs(samples: Samples) -> Iterator[tuple[str, Samples]]:
             yield str(samples.exam[part[0]]), samples[part]
 
 
-def images_of(samples: Samples, rows: Mapping[str, ExamRow], network: Encoder) -> Iterator[Image]:
-    """Yield the images of the samples as the network will see them."""
+def logits_of(
+    samples: Samples, rows: Mapping[str, ExamRow], network: Encoder, progress: Progress | None = None
+) -> Floats:
+    """Ask a network about the images of the samples; what it said about single images is kept."""
+    parts = [np.empty((0, network.dim), np.float32)]
     for exam_id, part in _runs(samples):
         if exam_id:
             with rows[exam_id].open() as exam:
                 ordinals: Sequence[int] = part.origin.astype(np.int64).tolist()
-                yield from _all(exam.images(ordinals, size=network.input_size, resize=network.resize), part)
+                images = exam.images(ordinals, size=network.input_size, resize=network.resize)
+                parts.append(network_logits(_all(images, part), network))
         else:
-            paths = [Path(origin) for origin in part.origin]
-            yield from _all(read_images(paths, network.input_size, network.resize), part)
+            found = encode_images([Path(origin) for origin in part.origin], network, progress=progress)
+            _refuse_missing(int(np.isnan(found).any(axis=1).sum()), "labelled frames")
+            parts.append(found.astype(np.float32))
+    return np.concatenate(parts)
 
 
 def _all(images: Iterable[tuple[int, Image]], samples: Samples) -> Iterator[Image]:
@@ -100,6 +107,9 @@ def _all(images: Iterable[tuple[int, Image]], samples: Samples) -> Iterator[Imag
     for _, image in images:
         yield image
         count += 1
-    if count < len(samples):
-        name = samples.exam[0] or "labelled frames"
-        raise InputError(f"{name}: {len(samples) - count} frames cannot be decoded; copy the images again")
+    _refuse_missing(len(samples) - count, str(samples.exam[0]))
+
+
+def _refuse_missing(count: int, name: str) -> None:
+    if count:
+        raise InputError(f"{name}: {count} frames cannot be decoded; copy the images again")

@@ -16,7 +16,7 @@ from dice_ce.exam.open import Exam
 from dice_ce.features.encoder import OnnxEncoder
 from dice_ce.method.bundle import Bundle
 from dice_ce.method.chain import Judged
-from dice_ce.method.diagnoser import HeadDiagnoser, softmax
+from dice_ce.method.diagnoser import softmax
 from dice_ce.method.selector import Head
 from dice_ce.method.summary import Mark
 from dice_ce.types import Doubles, Floats
@@ -41,17 +41,17 @@ def locate_evidence(exam: Exam, judged: Judged, bundle: Bundle) -> Mapping[int, 
 def can_locate(bundle: Bundle) -> bool:
     """Whether the networks can tell where they look."""
     encoder = bundle.encoder
-    return isinstance(encoder, OnnxEncoder) and encoder.has_map and isinstance(bundle.diagnoser, HeadDiagnoser)
+    return isinstance(encoder, OnnxEncoder) and encoder.has_map and bundle.diagnoser.head is not None
 
 
 def mark_frames(exam: Exam, labels: Mapping[int, int], bundle: Bundle) -> Mapping[int, Mark]:
     """Mark where the evidence for a label lies, by frame; frames without one such place are left out."""
-    encoder, diagnoser = bundle.encoder, bundle.diagnoser
+    encoder, head = bundle.encoder, bundle.diagnoser.head
     assert isinstance(encoder, OnnxEncoder), "see can_locate"
-    assert isinstance(diagnoser, HeadDiagnoser), "see can_locate"
+    assert head is not None, "see can_locate"
     marks = {}
     for frame, image in exam.images(sorted(labels), size=encoder.input_size, resize=encoder.resize):
-        loss = evidence_map(encoder.encode_map(image[None])[0], diagnoser.head, labels[frame])
+        loss = evidence_map(encoder.encode_map(image[None])[0], head, labels[frame])
         mark = mark_of(loss, exam.width, exam.height)
         if mark is not None:
             marks[frame] = mark
