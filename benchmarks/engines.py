@@ -1,12 +1,14 @@
-"""The shipped encoder run in other ways and by other engines: how fast, and how far its features move.
+"""An encoder run in other ways and by other engines: how fast, and how far its features move.
 
-Nothing of this ships.
+    python benchmarks/engines.py FOLDER_OF_IMAGES --encoder ENCODER.onnx [--images 64]
 
-    python benchmarks/engines.py FOLDER_OF_IMAGES [--images 64]        (pip install openvino adds its row)
+The encoder is one in 32 bits, such as `tools/finetune_encoder.py --bits 32` writes; the one that ships is what becomes
+of it in 8 bits. `pip install openvino` adds a row.
 
 Milliseconds are those of the processor per image, on one thread, in batches as an extraction has them unless a row says
-otherwise, the median of rounds in turn. The int8 network is quantised after training (static, per channel, ranges from
-as many other images). The distance is the cosine distance to the feature of ONNX Runtime in 32 bits.
+otherwise, the median of rounds in turn. The networks in 8 bits are quantised after training (static, per channel,
+ranges from as many other images), with weights of 7 bits, as ships, and of 8. The distance is the cosine distance to
+the feature of ONNX Runtime in 32 bits.
 """
 
 from __future__ import annotations
@@ -14,11 +16,9 @@ from __future__ import annotations
 import argparse
 import importlib.util
 import statistics
-import tempfile
 import time
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -27,7 +27,7 @@ from dice_ce.features.encoder import OnnxEncoder
 from dice_ce.features.gate import BATCH
 from dice_ce.features.images import find_images, read_images
 from dice_ce.features.runtime import start_session
-from dice_ce.method.bundle import load_bundle
+from dice_ce.lab.training.quantize import quantised
 from dice_ce.table import Table
 
 Images = npt.NDArray[np.uint8]
@@ -73,35 +73,6 @@ def with_openvino(model: bytes) -> Engine:
     return lambda batch: np.array(request.infer([batch])[compiled.output(0)], np.float32)
 
 
-def quantised(model: bytes, images: Images) -> bytes:
-    """Quantise after training."""
-    from onnxruntime.quantization import CalibrationDataReader, QuantType, quantize_static
-    from onnxruntime.quantization.shape_inference import quant_pre_process
-
-    class Reader(CalibrationDataReader):  # type: ignore[misc]
-        def __init__(self) -> None:
-            self._left = iter(images)
-
-        def get_next(self) -> dict[str, Any] | None:
-            image = next(self._left, None)
-            return None if image is None else {name: image[None]}
-
-    name = start_session(model, 1).get_inputs()[0].name
-    with tempfile.TemporaryDirectory() as folder:
-        paths = [Path(folder) / f"{step}.onnx" for step in ("given", "prepared", "quantised")]
-        paths[0].write_bytes(model)
-        quant_pre_process(paths[0], paths[1])
-        quantize_static(
-            paths[1],
-            paths[2],
-            Reader(),
-            per_channel=True,
-            activation_type=QuantType.QUInt8,
-            weight_type=QuantType.QInt8,
-        )
-        return paths[2].read_bytes()
-
-
 def run(way: Way, images: Images) -> tuple[float, Vectors]:
     """Return the processor's seconds per image, of all threads, and unit features."""
     (engine, batch), began = way, time.process_time()
@@ -114,10 +85,10 @@ def main() -> None:
     """Measure and print."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("folder", type=Path)
+    parser.add_argument("--encoder", type=Path, required=True)
     parser.add_argument("--images", type=int, default=64)
     options = parser.parse_args()
-    encoder = load_bundle().encoder
-    assert isinstance(encoder, OnnxEncoder)
+    encoder = OnnxEncoder.open(options.encoder)
     paths = find_images(options.folder)
     chosen = [paths[i] for i in np.linspace(0, len(paths) - 1, 2 * options.images).astype(int)]
     images = np.stack([image for _, image in read_images(chosen, encoder.input_size, encoder.resize)])
@@ -128,7 +99,9 @@ def main() -> None:
     engines["the same, without the map"] = with_onnxruntime(without_map(encoder.content)), BATCH
     if importlib.util.find_spec("openvino"):
         engines["OpenVINO, 32 bits"] = with_openvino(encoder.content), BATCH
-    engines["ONNX Runtime, int8"] = with_onnxruntime(quantised(encoder.content, images[::2])), BATCH
+    for bits, is_reduced in ((7, True), (8, False)):
+        small = quantised(encoder.content, images[::2], reduce_range=is_reduced)
+        engines[f"ONNX Runtime, 8 bits, weights of {bits}"] = with_onnxruntime(small), BATCH
     rounds = [{name: run(way, images[1::2]) for name, way in engines.items()} for _ in range(ROUNDS)]
     times = {name: statistics.median(one[name][0] for one in rounds) for name in engines}
     base = next(iter(engines))

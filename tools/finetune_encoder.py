@@ -3,10 +3,10 @@
     python tools/finetune_encoder.py --data FOLDER --out encoder.onnx            on all cases: what ships
     python tools/finetune_encoder.py --data FOLDER --out fold-0.onnx --fold 0    on all but those of one fold
 
-The encoders of the folds are for `dice-ce train --fold-encoders`, which judges the recipe on every case once. All of
-it is resumable: decoded images and the state of the training, at most a minute old, are kept in the work folder. Set
-MALLOC_MMAP_MAX_=0 and MALLOC_TRIM_THRESHOLD_=100000000000 in the environment: glibc otherwise spends half of the time
-on giving memory back.
+What is written computes in 8 bits; `--bits 32` keeps the network as it was trained. The encoders of the folds are for
+`dice-ce train --fold-encoders`, which judges the recipe on every case once. All of it is resumable: decoded images and
+the state of the training, at most a minute old, are kept in the work folder. Set MALLOC_MMAP_MAX_=0 and
+MALLOC_TRIM_THRESHOLD_=100000000000 in the environment: glibc otherwise spends half of the time on giving memory back.
 """
 
 from __future__ import annotations
@@ -16,17 +16,19 @@ from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
+import numpy.typing as npt
 from imagenet_encoder import imagenet_encoder
 
 from dice_ce.datasets.pool import load_pool
 from dice_ce.datasets.splits import FOLDS, fold_cases
 from dice_ce.datasets.tables import LabelledFrame
 from dice_ce.features.encoder import OnnxEncoder
-from dice_ce.files import cache_root
+from dice_ce.files import cache_root, write_atomically
 from dice_ce.lab.training.examples import Examples, make_examples
 from dice_ce.lab.training.finetune import Recipe, finetune
 from dice_ce.lab.training.images import Images, kept, read_labelled_images
 from dice_ce.lab.training.network import CLASSES, SELECTOR, Network, export_network, pooled, read_network
+from dice_ce.lab.training.quantize import quantised
 from dice_ce.progress import ProgressBar
 from dice_ce.taxonomy import VIDEOCAP_12, Taxonomy
 
@@ -60,6 +62,12 @@ def train(examples: Examples, recipe: Recipe, checkpoint: Path) -> Network:
     return pooled(network, "max")
 
 
+def typical_images(examples: Examples, count: int = 256) -> npt.NDArray[np.uint8]:
+    """Take images that were learnt from, evenly from all cases, to tell the ranges of values by."""
+    rows = np.flatnonzero(examples.weight > 0)
+    return examples.images.masked(rows[np.linspace(0, len(rows) - 1, count).astype(int)])
+
+
 def main() -> None:
     """Train and export."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
@@ -69,12 +77,17 @@ def main() -> None:
     parser.add_argument("--work", type=Path, default=cache_root() / "encoder-training", help="where all is kept")
     parser.add_argument("--steps", type=int, default=Recipe().steps)
     parser.add_argument("--seed", type=int, default=0)
+    parser.add_argument("--bits", type=int, choices=(8, 32), default=8)
     options = parser.parse_args()
     options.work.mkdir(parents=True, exist_ok=True)
     examples = training_examples(options.data, options.work, options.fold)
     recipe = replace(Recipe(), steps=options.steps, seed=options.seed)
     run = f"run-{options.steps}-{options.seed}-{'all' if options.fold is None else options.fold}.pt"
-    export_network(train(examples, recipe, options.work / run), options.out, name=NAME)
+    network = train(examples, recipe, options.work / run)
+    plain = options.work / f"{run}.onnx"
+    export_network(network, plain, name=NAME)
+    content = plain.read_bytes()
+    write_atomically(options.out, content if options.bits == 32 else quantised(content, typical_images(examples)))
 
 
 if __name__ == "__main__":

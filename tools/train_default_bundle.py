@@ -2,6 +2,7 @@
 
     for fold in 0 1 2 3 4; do python tools/finetune_encoder.py --data DATA --out WORK/fold-$fold.onnx --fold $fold; done
     python tools/finetune_encoder.py --data DATA --out WORK/encoder.onnx
+    and the same with tools/finetune_diagnoser.py: WORK/diagnoser-$fold.onnx, WORK/diagnoser.onnx
     python tools/train_default_bundle.py --data DATA --work WORK
 
 DATA holds labelled real frames (see docs/how-to/datasets.md). The networks that ship learn from all cases. Thresholds,
@@ -31,9 +32,10 @@ def main() -> None:
     recordings, folds, tuned = work / "recordings", work / "folds", work / "tuned"
     notes = Path(__file__).with_name("default_bundle_notes.md")
     encoders = ["--encoder", str(work / "encoder.onnx"), "--fold-encoders", str(work / "fold-{fold}.onnx")]
+    networks = ["--diagnoser", str(work / "diagnoser.onnx"), "--fold-diagnosers", str(work / "diagnoser-{fold}.onnx")]
     bundle = ["--name", "default", "--notes", str(notes), "--views", "0", "--out", str(work / "untuned")]
     run(["data", "recordings", "--frames", data, "--out", str(recordings)])
-    run(["train", "--data", data, *encoders, "--folds-out", str(folds), *bundle])
+    run(["train", "--data", data, *encoders, *networks, "--folds-out", str(folds), *bundle])
     spliced, timelines = work / "spliced-0", options.data / "galar" / "events.json"
     run(["data", "splice", "--frames", data, "--timelines", str(timelines), "--out", str(spliced), "--seed", "0"])
     weighed = ["--data", str(recordings), str(spliced), "--weights", "2", "1"]

@@ -184,6 +184,8 @@ def _finish(task: Task, exam: Exam, bundle: Bundle, receipt: Path, step: Callabl
         profile=recipe.profile,
         settings=recipe.settings,
         gate=recipe.gate,
+        workers=task.limits.threads,
+        progress=lambda done, total: step(),
         command=recipe.command(task.item),
     )
     step()

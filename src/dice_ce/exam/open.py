@@ -130,6 +130,10 @@ class Exam:
         """Give back what random access keeps open."""
         self._cursor.close()
 
+    def apart(self) -> Exam:
+        """Return the same exam with a cursor of its own, for another thread."""
+        return dataclasses.replace(self, _cursor=_SharedCursor())
+
     def read(
         self, start: int = 0, stop: int | None = None, *, size: int | None = None, resize: Resize = "area"
     ) -> Iterator[tuple[int, Image]]:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import itertools
 from collections.abc import Callable, Iterable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
@@ -17,8 +16,8 @@ from dice_ce.features.extraction import cpu_count
 from dice_ce.method.selector import Head, Screened
 from dice_ce.types import Floats, Image, Progress
 
-AT_ONCE = 64
-"""Images in memory while a network looks at them."""
+STRETCH = 64
+"""Candidates that are decoded and looked at one after the other."""
 
 
 def softmax(logits: Floats, temperature: float = 1.0) -> Floats:
@@ -52,7 +51,9 @@ class HeadDiagnoser:
     head: Head
     temperature: float = 1.0
 
-    def __call__(self, exam: Exam | None, candidates: Screened, progress: Progress | None = None) -> Floats:
+    def __call__(
+        self, exam: Exam | None, candidates: Screened, progress: Progress | None = None, workers: int | None = None
+    ) -> Floats:
         """Return p_t = g_phi(u_t) (eq. 6)."""
         return self.diagnose(candidates.vectors)
 
@@ -72,15 +73,13 @@ class NetworkDiagnoser:
     temperature: float = 1.0
     head: Head | None = None
 
-    def __call__(self, exam: Exam | None, candidates: Screened, progress: Progress | None = None) -> Floats:
+    def __call__(
+        self, exam: Exam | None, candidates: Screened, progress: Progress | None = None, workers: int | None = None
+    ) -> Floats:
         """Return p_t = g_phi(I_t) (eq. 6); NaN where the frame cannot be decoded."""
         if exam is None:
             raise InputError("this bundle's diagnoser looks at frames: give the exam, not only its features")
-        ordinals = candidates.frames.index.tolist()
-        images = exam.images(ordinals, size=self.network.input_size, resize=self.network.resize)
-        logits = diagnose_images(
-            ordinals, images, lambda seen: network_logits(seen, self.network, progress, len(ordinals))
-        )
+        logits = network_logits(exam, candidates.frames.index.tolist(), self.network, progress, workers)
         return self.diagnose(logits, candidates.vectors)
 
     def diagnose(self, logits: npt.NDArray[np.floating], vectors: npt.NDArray[np.floating]) -> Floats:
@@ -94,16 +93,30 @@ class NetworkDiagnoser:
 
 
 def network_logits(
-    images: Iterable[Image], network: Encoder, progress: Progress | None = None, total: int = 0
+    exam: Exam,
+    ordinals: Sequence[int],
+    network: Encoder,
+    progress: Progress | None = None,
+    workers: int | None = None,
 ) -> Floats:
-    """Ask a network about images, several at a time; `progress` is told of how many, of this total."""
-    remaining, logits = iter(images), list[Floats]()
-    with ThreadPoolExecutor(cpu_count()) as pool:
-        while some := list(itertools.islice(remaining, AT_ONCE)):
-            logits += pool.map(lambda image: network.encode(image[None]), some)
+    """Ask a network about frames of an exam, in stretches, several at a time; NaN where one cannot be decoded."""
+
+    def look(stretch: Sequence[int]) -> Floats:
+        nothing = np.empty((0, network.dim), np.float32)
+        with exam.apart() as own:
+            images = own.images(stretch, size=network.input_size, resize=network.resize)
+            return diagnose_images(
+                stretch, images, lambda seen: np.concatenate([nothing, *(network.encode(one[None]) for one in seen)])
+            )
+
+    stretches = [ordinals[i : i + STRETCH] for i in range(0, len(ordinals), STRETCH)]
+    found = [np.empty((0, network.dim), np.float32)]
+    with ThreadPoolExecutor(workers or cpu_count()) as pool:
+        for logits in pool.map(look, stretches):
+            found.append(logits)
             if progress is not None:
-                progress(len(logits), total)
-    return np.concatenate([np.empty((0, network.dim), np.float32), *logits])
+                progress(sum(map(len, found)), len(ordinals))
+    return np.concatenate(found)
 
 
 class RememberedDiagnoser:

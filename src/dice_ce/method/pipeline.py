@@ -47,6 +47,7 @@ def summarize(
     profile: str = DEFAULT_PROFILE,
     settings: Settings | None = None,
     gate: GateConfig | None = GateConfig(),  # noqa: B008  frozen, so sharing it is safe
+    workers: int | None = None,
     progress: Progress | None = None,
     command: str | None = None,
     follow: Callable[[Summary], None] | None = None,
@@ -54,9 +55,10 @@ def summarize(
     """Read a whole exam and return the few frames that matter, each with a label, a time and the reasons.
 
     The exam time comes from `exam_duration="8:30:00"`, `exam_fps=2` or `clock="clock.csv"`, as for `open_exam`.
-    Settings are those of the bundle's profile, unless `settings` replace them. `progress` counts frames; afterwards, if
-    the diagnoser is a network of its own, the candidates that it looks at. `follow` is given unfinished summaries, of
-    what has been read so far, while the rest is read; their `exam.read` says how much that is.
+    Settings are those of the bundle's profile, unless `settings` replace them. `workers` is how many threads compute:
+    one for every core by default. `progress` counts frames; afterwards, if the diagnoser is a network of its own, the
+    candidates that it looks at. `follow` is given unfinished summaries, of what has been read so far, while the rest is
+    read; their `exam.read` says how much that is.
     """
     if not isinstance(exam, Exam):
         with open_exam(
@@ -68,6 +70,7 @@ def summarize(
                 profile=profile,
                 settings=settings,
                 gate=gate,
+                workers=workers,
                 progress=progress,
                 command=command,
                 follow=follow,
@@ -78,7 +81,9 @@ def summarize(
         bundle = load_bundle(bundle)
     settings = settings or bundle.settings(profile)
     made = provenance(exam, bundle, profile, settings, gate, command)
-    look = RememberedDiagnoser(lambda frames: bundle.diagnoser(exam, frames, progress), len(exam), len(bundle.taxonomy))
+    look = RememberedDiagnoser(
+        lambda frames: bundle.diagnoser(exam, frames, progress, workers), len(exam), len(bundle.taxonomy)
+    )
 
     def conclude(features: Features) -> Summary:
         return summarize_features(exam, features, bundle, settings, made, look)
@@ -88,7 +93,14 @@ def summarize(
             follow(conclude(features))
 
     return conclude(
-        extract(exam, bundle.encoder, gate=gate, progress=progress, follow=follow_features if follow else None)
+        extract(
+            exam,
+            bundle.encoder,
+            gate=gate,
+            workers=workers,
+            progress=progress,
+            follow=follow_features if follow else None,
+        )
     )
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 
 import numpy as np
@@ -19,7 +19,7 @@ from dice_ce.lab.training.network import CLASSES, SELECTOR, export_network, read
 from dice_ce.lab.training.samples import Samples
 from dice_ce.method.diagnoser import network_logits
 from dice_ce.taxonomy import Taxonomy
-from dice_ce.types import Floats, Image, Progress
+from dice_ce.types import Floats, Progress
 
 FROZEN = 15
 """Convolutions that stay as they are: the first five stages of EfficientNet-Lite, which see edges and colours."""
@@ -91,25 +91,12 @@ def logits_of(
     for exam_id, part in _runs(samples):
         if exam_id:
             with rows[exam_id].open() as exam:
-                ordinals: Sequence[int] = part.origin.astype(np.int64).tolist()
-                images = exam.images(ordinals, size=network.input_size, resize=network.resize)
-                parts.append(network_logits(_all(images, part), network))
+                found = network_logits(exam, part.origin.astype(np.int64).tolist(), network)
         else:
-            found = encode_images([Path(origin) for origin in part.origin], network, progress=progress)
-            _refuse_missing(int(np.isnan(found).any(axis=1).sum()), "labelled frames")
-            parts.append(found.astype(np.float32))
+            paths = [Path(origin) for origin in part.origin]
+            found = encode_images(paths, network, progress=progress).astype(np.float32)
+        if missing := int(np.isnan(found).any(axis=1).sum()):
+            name = exam_id or "labelled frames"
+            raise InputError(f"{name}: {missing} frames cannot be decoded; copy the images again")
+        parts.append(found)
     return np.concatenate(parts)
-
-
-def _all(images: Iterable[tuple[int, Image]], samples: Samples) -> Iterator[Image]:
-    """Yield an image for every sample, or say that there are too few: their order is all that ties them to labels."""
-    count = 0
-    for _, image in images:
-        yield image
-        count += 1
-    _refuse_missing(len(samples) - count, str(samples.exam[0]))
-
-
-def _refuse_missing(count: int, name: str) -> None:
-    if count:
-        raise InputError(f"{name}: {count} frames cannot be decoded; copy the images again")
