@@ -4,13 +4,15 @@ from __future__ import annotations
 
 from pathlib import Path
 
+import numpy as np
+import onnx
 import onnxruntime
 import pytest
 
 from dice_ce.cli import main
 from dice_ce.errors import EncoderError, UsageError
 from dice_ce.features.encoder import Encoder, OnnxEncoder, on_device
-from dice_ce.features.runtime import PROVIDERS, choose_device
+from dice_ce.features.runtime import PROVIDERS, choose_device, start_session
 from tests.material import numbered_video
 
 CPU, CUDA, TENSORRT = (PROVIDERS[device][0] for device in ("cpu", "cuda", "tensorrt"))
@@ -82,3 +84,18 @@ def test_features_of_another_device_have_another_digest(
     moved = OnnxEncoder.from_bytes(tiny_encoder.content, tiny_encoder.name, device="cuda")
     assert moved.digest != tiny_encoder.digest
     assert (moved.name, moved.dim) == (tiny_encoder.name, tiny_encoder.dim)
+
+
+def test_sums_of_8_bits_do_not_overflow() -> None:
+    """On processors without VNNI two such products no longer fit into the 16 bits that the fast way has for them."""
+    weights = onnx.numpy_helper.from_array(np.full((8, 4), 127, np.int8), "weights")
+    graph = onnx.helper.make_graph(
+        [onnx.helper.make_node("MatMulInteger", ["x", "weights"], ["y"])],
+        "largest",
+        [onnx.helper.make_tensor_value_info("x", onnx.TensorProto.UINT8, [1, 8])],
+        [onnx.helper.make_tensor_value_info("y", onnx.TensorProto.INT32, [1, 4])],
+        [weights],
+    )
+    model = onnx.helper.make_model(graph, opset_imports=[onnx.helper.make_opsetid("", 17)], ir_version=8)
+    (found,) = start_session(model.SerializeToString(), 1).run(None, {"x": np.full((1, 8), 255, np.uint8)})
+    assert found.tolist() == [[8 * 127 * 255] * 4]

@@ -1,7 +1,7 @@
 """An encoder in 8 bits: a quarter of the size and twice as fast on processors that have instructions for it.
 
-Ranges come from real frames. Weights get 7 bits, so that no processor's sums overflow: what it computes are whole
-numbers, the same everywhere. Features move a little, so heads are trained on those of the small network.
+Ranges come from real frames. Features move a little, so heads are trained on those of the small network. What it
+computes are whole numbers, which no processor rounds differently; that none overflows is seen to when it is loaded.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from dice_ce.features.backbones.hub import quiet
 from dice_ce.features.runtime import start_session
 
 
-def quantised(model: bytes, images: npt.NDArray[np.uint8], *, reduce_range: bool = True) -> bytes:
+def quantised(model: bytes, images: npt.NDArray[np.uint8], *, reduce_range: bool = False) -> bytes:
     """Quantise an ONNX encoder after training, by the ranges that its values have on some images."""
     onnx, quantization, shapes = (
         require(package, extra="train", purpose="quantising")
