@@ -68,6 +68,15 @@ def test_a_uid_in_a_file_name_is_in_no_result(tmp_path: Path, bundle_folder: Pat
         assert INSTANCE.encode() not in content, name
 
 
+def test_a_patient_in_a_file_name_is_in_no_result(tmp_path: Path, bundle_folder: Path) -> None:
+    exam = capsule_video(tmp_path / "Confidential_SECRET-4711.dcm", 40)
+    words = ["summarize", str(exam), "--out", str(tmp_path / "out"), "--bundle", str(bundle_folder)]
+    assert main([*words, "--also", "dicom,fhir"]) == 0
+    for name, content in files(tmp_path / "out").items():
+        for secret in (b"Confidential", b"SECRET", b"4711"):
+            assert secret not in name.encode() + content, name
+
+
 @pytest.mark.parametrize("kind", [kind for kind in EXPORTS if OUTPUTS[kind].modules])
 def test_a_missing_extra_is_noticed_before_any_work(
     kind: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]

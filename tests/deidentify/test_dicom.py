@@ -96,6 +96,16 @@ def test_attributes_go_at_all_levels_and_references_still_fit(frames_file: Path,
     assert sorted(path.name for path in out.parent.iterdir()) == ["case.dcm", "case.deidentified.json"]
 
 
+def test_names_and_ids_of_several_parts_are_found_elsewhere() -> None:
+    made = dataset(SECONDARY_CAPTURE, ExplicitVRLittleEndian)
+    made.PatientName, made.ManufacturerModelName = "DOE-SMITH^JANE", "scope of Mrs. Smith"
+    made.SoftwareVersions, made.Manufacturer = "for 4711-0815", "ACME"
+    clean_attributes(made)
+    assert "ManufacturerModelName" not in made
+    assert "SoftwareVersions" not in made
+    assert made.Manufacturer == "ACME"
+
+
 def test_pixels_are_blacked_and_the_rest_is_as_it_was(frames_file: Path, tmp_path: Path) -> None:
     out = tmp_path / "case.dcm"
     assert main(["deidentify", str(frames_file), "--out", str(out), "--check", "3"]) == 0

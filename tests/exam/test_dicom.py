@@ -379,6 +379,26 @@ def test_an_exam_is_not_named_after_a_uid(tmp_path: Path, name: str) -> None:
         assert INSTANCE not in exam.id
 
 
+@pytest.mark.parametrize("name", ["Confidential_Patient.dcm", "capsule-4711.dcm", "20240517", f"VL.{INSTANCE}.dcm"])
+def test_an_exam_is_not_named_after_its_patient(tmp_path: Path, name: str) -> None:
+    path = multiframe_object(tmp_path / name)
+    (tmp_path / f"{path.stem}.clock.csv").write_text("0,0\n11,11\n")
+    with open_exam(path) as exam:
+        assert exam.id.startswith("dicom-")
+        assert path.stem not in exam.clock.detail
+
+
+def test_neither_is_a_folder_nor_a_medium(tmp_path: Path) -> None:
+    for folder in (series(tmp_path / "Patient 1", 3), medium(tmp_path / "cd" / "secret", tmp_path / "Patient 1")):
+        with open_exam(folder) as exam:
+            assert exam.id.startswith("dicom-")
+
+
+def test_other_names_stay(tmp_path: Path) -> None:
+    with open_exam(multiframe_object(tmp_path / "capsule 17.dcm")) as exam:
+        assert exam.id == "capsule 17"
+
+
 def test_identity_is_read_when_asked_for(tmp_path: Path) -> None:
     path = video_object(tmp_path / "exam.dcm", 10)
     identity = read_identity(path)

@@ -73,7 +73,10 @@ class Recipe:
 
     def command(self, item: Item) -> str:
         """Write the command that gives the same bytes for this exam alone."""
-        words = ["dice-ce", "summarize", PurePosixPath(item.place).name, "--out", "results"]
+        name = PurePosixPath(item.place).name
+        if not (item.is_named or name.startswith(item.name)):  # it leads to the patient
+            name = item.name
+        words = ["dice-ce", "summarize", name, "--out", "results"]
         words += ["--bundle", Path(self.bundle).name] if self.bundle else []
         words += ["--profile", self.profile] if self.profile != DEFAULT_PROFILE else []
         words += _clock_words(self.clock_of(item))

@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 import json
 import math
+import os
 import re
 import shlex
 import sys
@@ -245,10 +246,16 @@ def command_line(options: argparse.Namespace) -> str:
 
 
 def _without_folders(word: str) -> str:
+    from dice_ce.exam.open import exam_name
+    from dice_ce.exam.readers import is_dicom_input
+
     option, equals, value = word.partition("=") if word.startswith("--") else ("", "", word)
     is_path = ("/" in value or "\\" in value) and not re.fullmatch(r"[\d.]+/[\d.]+", value)  # 1/3 is a rate
     name = Path(value).name if is_path else value
-    return printable(option + equals + UID.sub("UID", name))  # the UID of a DICOM file leads to the patient
+    if os.path.exists(value) and is_dicom_input(Path(value)):  # noqa: PTH110  no error if the word is too long
+        hidden = exam_name(Path(value))
+        name = name if name.startswith(hidden) else hidden  # a name that leads to the patient
+    return printable(option + equals + UID.sub("UID", name))
 
 
 @contextmanager

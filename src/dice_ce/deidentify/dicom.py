@@ -8,13 +8,13 @@ original called the patient.
 from __future__ import annotations
 
 import datetime
-import re
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from dice_ce.errors import ExamError, require
+from dice_ce.exam.dicom.naming import words_of
 from dice_ce.exam.dicom.objects import read_object, reading
 from dice_ce.exam.dicom.whole import check_whole
 from dice_ce.exam.ocr import EXTRA
@@ -180,9 +180,7 @@ def _identity(dataset: Any) -> set[str]:
     for level in [dataset, *_levels(dataset)]:
         for keyword in IDENTITY:
             if keyword in level and level[keyword].value:
-                words |= {
-                    word for word in re.split(r"[\s^=\\,]+", str(level[keyword].value).casefold()) if len(word) > 2
-                }
+                words |= words_of(str(level[keyword].value))
     return words
 
 
@@ -192,5 +190,5 @@ def _search(dataset: Any, whose: set[str]) -> None:
         for element in list(level):
             if element.VR in ("UI", "CS", "OB", "OW", "SQ", "UN"):
                 continue
-            if set(re.split(r"[\W_]+", str(element.value).casefold())) & whose:
+            if words_of(str(element.value)) & whose:
                 del level[element.tag]

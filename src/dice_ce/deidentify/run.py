@@ -158,7 +158,7 @@ def _notes(exam: Exam, out: Path) -> tuple[str, ...]:
     notes = []
     if exam.field.kind == "full":
         notes.append("no field of view was found: only the text that was read is hidden, nothing around it")
-    if not is_patient_free(out.stem, exam.id):
+    if not is_patient_free(out.stem, exam.source.path.name):
         notes.append("the name of the output repeats words from that of the input")
     return tuple(notes)
 

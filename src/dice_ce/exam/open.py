@@ -202,8 +202,12 @@ def open_exam(
     check_size(path, width, height)
     if crop is not None and (crop.x + crop.width > width or crop.y + crop.height > height):
         raise ExamError(f"{name}: the crop {','.join(map(str, crop))} does not fit images of {width}x{height}")
+    named = exam_name(path)
+    if options.sidecar == beside and named not in str(path.resolve()):  # the name of both leads to the patient
+        detail = resolved.detail.replace(beside.name, f"{named}.clock.csv")
+        resolved = dataclasses.replace(resolved, detail=detail)
     exam = Exam(
-        id=exam_name(path),
+        id=named,
         digest=source.digest(),
         source=source,
         clock=resolved,

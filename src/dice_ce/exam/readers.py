@@ -10,7 +10,8 @@ from __future__ import annotations
 from pathlib import Path
 
 from dice_ce.errors import ExamError
-from dice_ce.exam.dicom.detect import is_dicom, is_dicom_folder, name_of_dicom
+from dice_ce.exam.dicom.detect import is_dicom, is_dicom_folder
+from dice_ce.exam.dicom.naming import name_of_dicom
 from dice_ce.exam.dicom.source import index_dicom
 from dice_ce.exam.folders import exams_of_folder, is_only_dicom, look_into, name_some
 from dice_ce.exam.images import index_folder, index_zip

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 import re
 from pathlib import Path
 
@@ -35,11 +34,3 @@ def is_dicom_folder(folder: Path) -> bool:
         return True
     files = sorted(entry for entry in folder.iterdir() if not entry.name.startswith(".") and entry.is_file())
     return any(is_dicom(file) for file in files[:MOST_LOOKED_AT])
-
-
-def name_of_dicom(path: Path) -> str:
-    """Name an exam after its file or folder; a UID, which leads to the patient, is replaced by a hash of it."""
-    if path.name == DIRECTORY:
-        path = path.parent
-    name = path.name[: -len(path.suffix)] if path.name.lower().endswith(SUFFIXES) else path.name
-    return f"dicom-{hashlib.sha256(name.encode()).hexdigest()[:12]}" if UID.fullmatch(name) else name
