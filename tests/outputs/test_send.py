@@ -93,8 +93,8 @@ def test_a_wrong_title_is_refused_before_anything_is_sent(
 ) -> None:
     assert main(["send", str(exported), "--to", pacs.dicom.replace("ORTHANC", "NOBODY")]) == 1
     said = capsys.readouterr().err
-    assert "refuses us as 'DICE-CE'" in said
-    assert "nothing was sent" in said
+    assert "goes by another title" in said
+    assert "check TITLE in --to; nothing was sent" in said
     assert said.count("\n") == 1 + said.count("sending")
 
 
@@ -119,6 +119,7 @@ def storing(
     *,
     classes: Sequence[str] = tuple(str(context.abstract_syntax) for context in AllStoragePresentationContexts),
     syntaxes: Sequence[str] = pydicom.uid.AllTransferSyntaxes,
+    callers: Sequence[str] = (),
 ) -> Iterator[Target]:
     """A store that answers by the number of the request."""
     count = 0
@@ -129,6 +130,7 @@ def storing(
         return answer(count, event)
 
     entity = AE(ae_title="STORE")
+    entity.require_calling_aet = list(callers)
     for sop_class in classes:
         entity.add_supported_context(sop_class, list(syntaxes))
     server = entity.start_server(
@@ -223,6 +225,13 @@ def test_a_store_that_takes_no_compressed_images_gets_them_uncompressed(exported
         assert (arrived[uid].pixel_array == sent.pixel_array).all()
 
 
+def test_a_store_that_does_not_know_us_is_told(exported: Path) -> None:
+    with storing(lambda number, event: 0x0000, callers=["SOMEBODY"]) as target:
+        with pytest.raises(InputError, match=r"refuses us as 'DICE-CE' .* --calling-title; nothing was sent"):
+            send(collect([exported]), target)
+        assert outcome(collect([exported])[:1], dataclasses.replace(target, own_title="SOMEBODY"))[0] == 1
+
+
 def test_a_store_that_takes_none_of_it_is_told_apart_from_one_that_is_not_there(exported: Path) -> None:
     computed_tomography = [pydicom.uid.CTImageStorage]
     message = r"takes none of these kinds of objects: .*; nothing was sent"
@@ -243,14 +252,16 @@ def test_a_pacs_that_takes_the_call_and_says_nothing_is_given_up(exported: Path,
     assert all("does not answer" in one.detail and one.may_pass for one in outcomes)
 
 
-def test_a_busy_server_is_not_asked_again_for_every_object(exported: Path) -> None:
-    asked = []
+@contextmanager
+def answering(*codes: int) -> Iterator[tuple[Target, list[int]]]:
+    """A web server that answers with these codes in turn, and with the last of them from then on."""
+    asked: list[int] = []
 
     class Handler(BaseHTTPRequestHandler):
         def do_POST(self) -> None:
             self.rfile.read(int(self.headers["Content-Length"]))
-            asked.append(self.path)
-            self.send_response(503)
+            asked.append(codes[min(len(asked), len(codes) - 1)])
+            self.send_response(asked[-1])
             self.send_header("Content-Length", "0")
             self.end_headers()
 
@@ -260,10 +271,16 @@ def test_a_busy_server_is_not_asked_again_for_every_object(exported: Path) -> No
     with HTTPServer(("127.0.0.1", 0), Handler) as server:
         thread = threading.Thread(target=server.serve_forever)
         thread.start()
-        address = f"http://127.0.0.1:{server.server_address[1]}/dicom-web"
-        outcomes = send(collect([exported]), parse_target(address, pause=0.0, retries=1))
-        server.shutdown()
-        thread.join()
+        try:
+            yield parse_target(f"http://127.0.0.1:{server.server_address[1]}/dicom-web", pause=0.0, retries=1), asked
+        finally:
+            server.shutdown()
+            thread.join()
+
+
+def test_a_busy_server_is_not_asked_again_for_every_object(exported: Path) -> None:
+    with answering(503) as (target, asked):
+        outcomes = send(collect([exported]), target)
     assert len(asked) == 2
     assert {one.detail for one in outcomes} == {"the server answers HTTP 503"}
 
@@ -287,29 +304,24 @@ def test_a_closed_port_is_told_in_one_line(exported: Path, capsys: pytest.Captur
 
 
 def test_a_busy_server_is_asked_again_and_a_refusing_one_is_not(exported: Path) -> None:
-    codes = [503, 503, 415]
-    asked: list[int] = []
-
-    class Handler(BaseHTTPRequestHandler):
-        def do_POST(self) -> None:
-            self.rfile.read(int(self.headers["Content-Length"]))
-            asked.append(codes[len(asked)])
-            self.send_response(asked[-1])
-            self.send_header("Content-Length", "0")
-            self.end_headers()
-
-        def log_message(self, *words: object) -> None:
-            pass
-
-    with HTTPServer(("127.0.0.1", 0), Handler) as server:
-        thread = threading.Thread(target=server.serve_forever)
-        thread.start()
-        address = f"http://127.0.0.1:{server.server_address[1]}/dicom-web"
-        (one,) = send(collect([exported])[:1], parse_target(address, pause=0.0, retries=5))
-        server.shutdown()
-        thread.join()
-    assert asked == codes
+    with answering(503, 503, 415) as (target, asked):
+        (one,) = send(collect([exported])[:1], dataclasses.replace(target, retries=5))
+    assert asked == [503, 503, 415]
     assert one.detail == "the server answers HTTP 415"
+
+
+def test_a_refusal_does_not_stop_the_others_and_would_come_again(exported: Path) -> None:
+    items = collect([exported])
+    with answering(409) as (target, asked):
+        outcomes = send(items, target)
+    assert len(asked) == len(items)
+    assert not any(one.may_pass for one in outcomes)
+
+
+def test_an_address_without_dicomweb_is_told(exported: Path, pacs: peers.Orthanc) -> None:
+    (one,) = send(collect([exported])[:1], parse_target(pacs.web.replace("dicom-web", "nowhere")))
+    assert one.detail == "the server answers HTTP 404: no DICOMweb there; check the address after --to"
+    assert not one.may_pass
 
 
 # --- what is not sent ---------------------------------------------------------------------------------------------

@@ -27,6 +27,8 @@ WARNINGS = range(0xB000, 0xC000)
 """Stored, though the PACS has changed or doubts something."""
 REJECTED_FOR_NOW = 2
 """Result of an association request; 1 is for good."""
+UNKNOWN_TITLE = (1, 7)
+"""Source and reason of a rejection: whoever answers there is not called so."""
 BUSY = (408, 429, 500, 502, 503, 504)
 """HTTP codes that may pass."""
 NEEDED = ("SOPClassUID", "SOPInstanceUID", "StudyInstanceUID", "SeriesInstanceUID", "Modality")
@@ -231,6 +233,8 @@ def _associate(items: Sequence[Item], target: Target) -> Any:
         answer = association.acceptor.primitive
         said = getattr(answer, "reason_str", "") or "no reason given"
         if getattr(answer, "result", None) != REJECTED_FOR_NOW:
+            if (getattr(answer, "result_source", None), getattr(answer, "diagnostic", None)) == UNKNOWN_TITLE:
+                raise _RefusedError(f"{where} goes by another title ({said}): check TITLE in --to")
             raise _RefusedError(
                 f"{where} refuses us as '{target.own_title}' ({said}): have this title allowed there, or give "
                 "--calling-title"
@@ -324,8 +328,10 @@ def _stow_one(client: Any, dataset: Any, item: Item, target: Target) -> Sent:
             reason = f"the server answers HTTP {code}"
             if code in (401, 403):
                 return Sent(item, False, f"{reason}: give --user and ${PASSWORD_VARIABLE}")
+            if code in (404, 405):
+                return Sent(item, False, f"{reason}: no DICOMweb there; check the address after --to")
             if code not in BUSY:
-                return Sent(item, False, reason, may_pass=True)
+                return Sent(item, False, reason, may_pass=code >= 500)
         except requests.exceptions.SSLError:
             return Sent(item, False, f"the certificate of {target.host} is not trusted: give --ca")
         except requests.RequestException as error:
