@@ -11,7 +11,11 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 
 from dice_ce.cli import main
-from tests.material import write_video
+from dice_ce.features.encoder import OnnxEncoder
+from dice_ce.method.bundle import load_bundle, save_bundle
+from dice_ce.method.diagnoser import NetworkDiagnoser
+from dice_ce.taxonomy import Taxonomy
+from tests.material import write_tiny_encoder, write_video
 from tests.method.test_pipeline import colour_frames, save_colour_bundle
 
 LIMIT = 300.0
@@ -28,6 +32,23 @@ def make_share(folder: Path, exams: int = 3, frames: int = 60) -> Path:
         begin = (40 + 7 * number) % (len(images) - frames)
         write_video(place / f"exam{number}.mp4", images[begin : begin + frames], options={"g": "20"})
     return folder / "share"
+
+
+def save_network_bundle(folder: Path) -> Path:
+    """Write a copy of the bundle beside it whose diagnoser is a network of its own."""
+    colours = load_bundle(folder.parent / "bundle")
+    network = OnnxEncoder.open(write_tiny_encoder(folder.with_suffix(".onnx"), size=16, scale=0.05))
+    save_bundle(
+        folder,
+        name="network",
+        taxonomy=Taxonomy("cells", (*map(str, range(network.dim - 1)), "normal")),
+        encoder=colours.encoder,
+        selector=colours.selector,
+        diagnoser=NetworkDiagnoser(network),
+        profiles=colours.profiles,
+        card="",
+    )
+    return folder
 
 
 def make_long(path: Path, frames: int = 900) -> Path:

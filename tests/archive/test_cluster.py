@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib.util
+import json
 import os
 import signal
 import subprocess
@@ -11,6 +12,7 @@ from pathlib import Path
 
 import pytest
 
+from dice_ce.archive.cluster import reason_of
 from tests.archive.cluster import kill_worker, small_cluster
 from tests.archive.material import (
     contents,
@@ -19,6 +21,7 @@ from tests.archive.material import (
     opened_by_a_reader,
     receipts,
     run,
+    save_network_bundle,
     start,
     wait_until,
     words,
@@ -59,6 +62,21 @@ def test_an_interrupted_run_goes_on_and_gives_what_one_machine_gives(tmp_path: P
     assert contents(home) == {}  # where Ray would leave a token
     assert run(tmp_path, out="fresh") == 1
     assert contents(archive / "results") == contents(tmp_path / "fresh" / "results")
+
+
+def test_a_network_that_diagnoses_says_the_same_on_a_cluster(tmp_path: Path) -> None:
+    """Also where several threads look at the candidates, and another worker has opened the exam."""
+    share = make_share(tmp_path, exams=1)
+    make_long(share / "long.mp4")
+    given = ("--bundle", save_network_bundle(tmp_path / "network"), "--tau-s", 0, "--tau-min", 0)
+    engine = ("--engine", "ray", "--workers", 2, "--threads", 2, "--split-frames", 500)
+    driver = start(tmp_path, *given, *engine, out="cluster")
+    _, said = driver.communicate(timeout=600)
+    assert driver.returncode == 0, said
+    assert run(tmp_path, *given) == 0
+    results = contents(tmp_path / "archive" / "results")
+    assert json.loads(results["long/summary.json"])["counts"]["candidates"] == 900
+    assert contents(tmp_path / "cluster" / "results") == results
 
 
 faults = pytest.mark.skipif(not os.environ.get("DICE_CE_FAULTS"), reason="takes minutes: make archive-faults")
@@ -174,6 +192,13 @@ def test_rays_client_that_is_not_installed_is_one_line(tmp_path: Path, capfd: py
     make_share(tmp_path, exams=1)
     assert run(tmp_path, "--engine", "ray", "--ray-address", "ray://head:10001") == 1
     assert "--ray-address ray://head:10001: Ray's client is not installed" in capfd.readouterr().err
+
+
+def test_the_reason_of_rays_own_errors_is_the_line_that_says_something() -> None:
+    late = "Initialization failure from server:\nTraceback (most recent call last):\n  File x\nTimeoutError: too slow\n"
+    assert reason_of(ConnectionAbortedError(late)) == "TimeoutError: too slow"
+    assert reason_of(ConnectionError("no answer\nmore about it")) == "no answer"
+    assert reason_of(ConnectionError()) == ""
 
 
 def test_a_cluster_that_is_not_there_is_one_line(tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:

@@ -29,7 +29,10 @@ from dice_ce.archive.worker import perform, read_receipt
 from dice_ce.cli import main
 from dice_ce.cli.archive import stopped_by_signals
 from dice_ce.errors import StoreError
+from dice_ce.features.encoder import OnnxEncoder
 from dice_ce.method.bundle import load_bundle
+from dice_ce.method.diagnoser import STRETCH
+from dice_ce.settings import with_values
 from dice_ce.types import Image
 from tests.archive.material import (
     contents,
@@ -38,6 +41,7 @@ from tests.archive.material import (
     opened_by_a_reader,
     receipts,
     run,
+    save_network_bundle,
     start,
     wait_until,
 )
@@ -57,11 +61,11 @@ def rows(archive: Path) -> dict[str, Row]:
         manifest.close()
 
 
-def task_of(folder: Path, item: Item, limits: Limits) -> Task:
-    """The task that reads an exam of `make_share`."""
+def task_of(folder: Path, item: Item, limits: Limits, *, bundle: str = "bundle", **chosen: float) -> Task:
+    """The task that reads an exam of `make_share`; some settings may differ from the bundle's."""
     (archive := folder / "archive").mkdir(exist_ok=True)
-    bundle = load_bundle(str(folder / "bundle"))
-    recipe = Recipe(str(folder / "bundle"), bundle.digest, bundle.settings())
+    loaded = load_bundle(str(folder / bundle))
+    recipe = Recipe(str(folder / bundle), loaded.digest, with_values(loaded.settings(), chosen))
     return Task(item, recipe, places_of(archive, create_archive(archive), None, None, None), limits, item.name)
 
 
@@ -306,6 +310,34 @@ def test_an_exam_that_hangs_is_ended_and_hurts_only_itself(tmp_path: Path) -> No
     options = ["--out", str(archive), "--bundle", str(tmp_path / "bundle"), "--stall-limit", "1", "--retries", "0"]
     assert main(["archive", "run", str(share / "hangs.mp4"), *options]) == 1
     assert "its worker died (no progress for too long)" in rows(archive)["hangs.mp4"].reason
+
+
+def test_a_network_that_looks_at_many_candidates_is_not_taken_for_hung(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The watchdog hears of every stretch of candidates, and a worker takes no more threads than it is given."""
+    (item,) = find_exams([str(make_share(tmp_path, exams=1, frames=200))])
+    save_network_bundle(tmp_path / "network")
+    task = task_of(tmp_path, item, Limits(), bundle="network", tau_s=0.0)
+    heard, looks, threads = threading.Event(), itertools.count(1), set[int]()
+    encode = OnnxEncoder.encode
+
+    def look(network: OnnxEncoder, batch: np.ndarray) -> np.ndarray:
+        if len(batch) == 1 and network.input_size == 16:
+            number = next(looks)
+            threads.add(threading.get_ident())
+            if number % STRETCH == 0:
+                heard.clear()
+            elif number % STRETCH == 1 and number > 1:
+                assert heard.wait(60), f"nothing was heard while {number - 1} frames were looked at"
+        return encode(network, batch)
+
+    monkeypatch.setattr(OnnxEncoder, "encode", look)
+    outcome = perform(task, heard.set)
+    assert isinstance(outcome, Outcome)
+    assert (outcome.state, outcome.reason) == ("done", "")
+    assert next(looks) == 201
+    assert len(threads) == 1
 
 
 def test_a_crash_of_native_code_is_tried_again_then_reported_and_hurts_only_itself(tmp_path: Path) -> None:
@@ -694,6 +726,18 @@ def test_plots_of_the_report_can_be_read_on_a_narrow_screen(width: int) -> None:
         assert len(plots) == 2
         assert min(plots) >= 640  # drawn for 720: smaller, its words would be too small
         assert page.evaluate("document.documentElement.scrollWidth") == width
+
+
+def test_no_word_of_the_reports_headings_is_broken() -> None:
+    counts = {"waiting": 0, "done": 0, "failed": 1, "skipped": 0}
+    failed = Row("a.mp4", "a", "", 0, "", state="failed", reason=f"a.mp4: {'not a readable video, ' * 20}")
+    status = Status(counts, 0, {}, (failed,), None, False, 0, 0.0, 0.0)
+    with open_chromium() as chromium:
+        page = chromium.new_page(viewport={"width": 390, "height": 900})
+        page.set_content(render("archive", status, [], []))
+        heights = page.evaluate("[...document.querySelectorAll('th')].map(th => th.clientHeight)")
+        assert len(heights) == 4
+        assert max(heights) < 50, "one line each"
 
 
 def test_a_query_reads_nothing_but_the_archive(tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:

@@ -8,13 +8,15 @@ import numpy as np
 import pytest
 
 from dice_ce.exam.open import Exam, open_exam
+from dice_ce.exam.readers import Cursor
+from dice_ce.exam.video import VideoSource
 from dice_ce.features.encoder import OnnxEncoder
 from dice_ce.method.diagnoser import NetworkDiagnoser, RememberedDiagnoser, softmax
 from dice_ce.method.pipeline import diagnose
 from dice_ce.method.selector import Candidates, Screened
 from dice_ce.taxonomy import Taxonomy
 from dice_ce.types import Resize
-from tests.material import numbered_folder, tiny_head, write_tiny_encoder
+from tests.material import numbered_folder, numbered_video, tiny_head, write_tiny_encoder
 
 
 def candidates(exam: Exam, rows: list[int]) -> Candidates:
@@ -77,6 +79,24 @@ def test_a_network_says_how_far_it_is_and_a_head_is_added_frame_by_frame(tmp_pat
         both = NetworkDiagnoser(network, head=head)(exam, some)
     assert told == [(64, 79), (79, 79)]
     np.testing.assert_allclose(both, softmax(np.log(alone) + head(some.vectors)), atol=1e-5)
+
+
+def test_those_who_look_at_the_same_time_decode_in_one_thread_each(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Or every one of them would start as many decoders as there are cores, and seeking would feed all of these."""
+    opened: list[int] = []
+    start = VideoSource.open
+
+    def noting(source: VideoSource, *, threads: int = 0) -> Cursor:
+        opened.append(threads)
+        return start(source, threads=threads)
+
+    network = NetworkDiagnoser(OnnxEncoder.open(write_tiny_encoder(tmp_path / "n.onnx")))
+    with open_exam(numbered_video(tmp_path / "v.mp4", 140)) as exam:
+        monkeypatch.setattr(VideoSource, "open", noting)
+        network(exam, candidates(exam, list(range(140))), workers=2)
+    assert opened == [1, 1, 1]
 
 
 def test_a_diagnoser_that_remembers_judges_every_frame_once(tmp_path: Path) -> None:

@@ -47,7 +47,7 @@ class RayEngine:
             with _own_signals():
                 self._start(address, options)
         except Exception as error:  # Ray also raises plain exceptions
-            reason = one_line(str(error).partition("\n")[0])
+            reason = reason_of(error)
             if address is None:
                 raise InputError(f"{self._where}: Ray does not start ({reason}); use --engine local") from error
             raise InputError(f"{self._where}: no cluster there ({reason}); see 'ray status'") from error
@@ -117,7 +117,7 @@ class RayEngine:
         except InputError:
             raise
         except Exception as error:  # Ray also raises plain exceptions
-            reason = one_line(f"{type(error).__name__}: {str(error).partition(chr(10))[0]}")
+            reason = f"{type(error).__name__}: {reason_of(error)}"
             raise InputError(
                 f"{self._where}: the cluster is gone ({reason}); start it, and the same command goes on"
             ) from error
@@ -131,6 +131,12 @@ class RayEngine:
         self._tasks.clear()
         with contextlib.suppress(Exception):  # Ray also raises plain exceptions
             self._ray.shutdown()
+
+
+def reason_of(error: Exception) -> str:
+    """Say in one line what Ray says in many: its first, or the last of a traceback that the first announces."""
+    lines = str(error).strip().splitlines() or [""]
+    return one_line(lines[-1] if lines[0].rstrip().endswith(":") else lines[0])
 
 
 @contextlib.contextmanager

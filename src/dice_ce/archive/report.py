@@ -33,7 +33,8 @@ figure { margin: 0; background: #fff; border: 1px solid #d8dee2; border-radius: 
 figure svg { width: 100%; min-width: 40rem; height: auto; display: block; }
 table { border-collapse: collapse; width: 100%; background: #fff; border: 1px solid #d8dee2; font-size: .9375rem; }
 th, td { text-align: left; padding: .45rem .75rem; border-bottom: 1px solid #e9edef; vertical-align: top; }
-th { color: #52606a; font-weight: 600; background: #fafbfb; } td.number, th.number { text-align: right; }
+th { color: #52606a; font-weight: 600; background: #fafbfb; overflow-wrap: normal; }
+td.number, th.number { text-align: right; }
 """
 
 

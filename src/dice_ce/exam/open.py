@@ -60,18 +60,19 @@ class Crop(NamedTuple):
 class _SharedCursor:
     """The cursor that random access keeps open between calls, opened when first needed."""
 
-    def __init__(self) -> None:
+    def __init__(self, threads: int = 0) -> None:
+        self._threads = threads
         self._cursor: Cursor | None = None
         self._lock = threading.Lock()
 
     def read(self, source: Source, ordinal: int) -> list[tuple[int, av.VideoFrame]]:
         with self._lock:
             if self._cursor is None:
-                self._cursor = source.open()
+                self._cursor = source.open(threads=self._threads)
             return list(self._cursor.read(ordinal, ordinal + 1))
 
-    def __reduce__(self) -> tuple[type[_SharedCursor], tuple[()]]:
-        return _SharedCursor, ()  # an exam that is sent to another process opens its own
+    def __reduce__(self) -> tuple[type[_SharedCursor], tuple[int]]:
+        return _SharedCursor, (self._threads,)  # an exam that is sent to another process opens its own
 
     def close(self) -> None:
         with self._lock:
@@ -131,8 +132,8 @@ class Exam:
         self._cursor.close()
 
     def apart(self) -> Exam:
-        """Return the same exam with a cursor of its own, for another thread."""
-        return dataclasses.replace(self, _cursor=_SharedCursor())
+        """Return the same exam with a cursor of its own, for another thread; its decoder starts no further ones."""
+        return dataclasses.replace(self, _cursor=_SharedCursor(threads=1))
 
     def read(
         self, start: int = 0, stop: int | None = None, *, size: int | None = None, resize: Resize = "area"
