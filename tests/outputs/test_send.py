@@ -199,7 +199,7 @@ def test_a_half_sent_study_is_told(exported: Path, capsys: pytest.CaptureFixture
     ):
         with storing(lambda number, event, code=code: 0x0000 if number < 3 else code) as target:
             address = f"dicom://STORE@127.0.0.1:{target.port}"
-            assert main(["send", str(exported), "--to", address, "--retries", "0"]) == 1
+            assert main(["send", str(exported), "--to", address, "--retries", "0", "--timeout", "300"]) == 1
         said = capsys.readouterr().err.splitlines()[-1]
         assert "2 of" in said
         assert remedy in said
@@ -299,7 +299,7 @@ def test_a_closed_port_is_told_in_one_line(exported: Path, capsys: pytest.Captur
         held.bind(("127.0.0.1", 0))
         port = held.getsockname()[1]
         for address in (f"dicom://STORE@127.0.0.1:{port}", f"http://127.0.0.1:{port}/dicom-web"):
-            assert main(["send", str(exported), "--to", address, "--retries", "0"]) == 1
+            assert main(["send", str(exported), "--to", address, "--retries", "0", "--timeout", "300"]) == 1
             assert "does not answer" in capsys.readouterr().err.splitlines()[-1]
 
 
