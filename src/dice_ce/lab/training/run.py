@@ -38,6 +38,7 @@ from dice_ce.lab.training.familiar import fit_familiarity
 from dice_ce.lab.training.folds import HeldOut, hold_out
 from dice_ce.lab.training.heads import HeadConfig, train_diagnoser, train_selector
 from dice_ce.lab.training.samples import NEAR, Samples, samples_of_exams, samples_of_images
+from dice_ce.method.beyond.listing import ListingSettings
 from dice_ce.method.bundle import (
     DEFAULT_PROFILE,
     Bundle,
@@ -58,7 +59,13 @@ from dice_ce.types import Floats, Image, Progress
 DARK = 8
 """Brightness up to which a pixel may lie outside the field of view."""
 HELD_OUT = "held-out"
-UNTUNED = {DEFAULT_PROFILE: Profile(Settings(SelectorSettings(TAU_S)), "not tuned")}
+MOST_ITEMS = 32
+"""Items of a summary at most, as many as the baselines show."""
+UNTUNED = {
+    DEFAULT_PROFILE: Profile(
+        Settings(SelectorSettings(TAU_S), listing=ListingSettings(most_items=MOST_ITEMS)), "not tuned"
+    )
+}
 
 
 @dataclass(frozen=True)

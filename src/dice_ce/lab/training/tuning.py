@@ -268,28 +268,32 @@ def trial_facts(tuned: Tuned) -> dict[str, Any]:
     return {"settings": tuned.best.settings, **figures[0], "new_patient": figures[1]}
 
 
-PROFILES: Mapping[str, tuple[str, str, Rank]] = {
-    "default": ("dice", f"best within {MOST_ITEMS:g} items per exam", lambda trial: trial.rank),
-    "paper": ("dice-paper", "the paper's rules only, tuned by themselves", lambda trial: trial.rank),
+PROFILES: Mapping[str, tuple[str, str, Rank, Values]] = {
+    "default": ("dice", f"best within {MOST_ITEMS:g} items per exam", lambda trial: trial.rank, {}),
+    "paper": ("dice-paper", "the paper's rules only, tuned by themselves", lambda trial: trial.rank, {}),
     "sensitive": (
         "dice",
-        f"most sensitive within {LONG:g} items per exam",
-        lambda trial: (trial.items <= LONG, trial.sensitivity, trial.ldr),
+        f"most sensitive of the same trials, with up to {LONG:g} items per exam",
+        lambda trial: (trial.sensitivity, trial.ldr),
+        {"most_items": int(LONG)},
     ),
 }
-"""Profiles that tuning makes: of which method's trials, what it is for, and which trial is best."""
+"""Profiles that tuning makes: of which method's trials, what it is for, which trial is best, what else is set."""
 
 
 def make_profiles(where: str, tuned: Mapping[str, Tuned]) -> dict[str, Profile]:
     """Choose the best trial for every profile, and say what was measured with it; `where` names the exams."""
-    return {name: _profile(where, tuned[method], about, rank) for name, (method, about, rank) in PROFILES.items()}
+    return {
+        name: _profile(where, tuned[method], about, rank, more)
+        for name, (method, about, rank, more) in PROFILES.items()
+    }
 
 
-def _profile(where: str, tuned: Tuned, about: str, rank: Rank) -> Profile:
+def _profile(where: str, tuned: Tuned, about: str, rank: Rank, more: Values) -> Profile:
     best, new = max(tuned.trials, key=rank), left_out(tuned, rank)
     figures = (f"{one.ldr:.3f}, {one.sensitivity:.3f}, {one.items:.1f}" for one in (best, new))
     return Profile(
-        with_values(Settings(), best.settings),
+        with_values(Settings(), {**best.settings, **more}),
         f"{about}; of {len(tuned.trials)} trials on {where} (detection rate, sensitivity, items per exam: "
         f"{next(figures)}; each patient with what is best on the others: {next(figures)})",
     )
