@@ -77,7 +77,7 @@ def test_a_network_says_how_far_it_is_and_a_head_is_added_frame_by_frame(tmp_pat
         some = replace(some, vectors=np.random.default_rng(0).normal(size=(79, 2)).astype(np.float32))
         alone = NetworkDiagnoser(network)(exam, some, lambda done, total: told.append((done, total)))
         both = NetworkDiagnoser(network, head=head)(exam, some)
-    assert told == [(64, 79), (79, 79)]
+    assert told == [(0, 79), (64, 79), (79, 79)]
     np.testing.assert_allclose(both, softmax(np.log(alone) + head(some.vectors)), atol=1e-5)
 
 

@@ -64,8 +64,10 @@ def test_the_shipped_bundle_says_what_it_is_not() -> None:
 
 def test_the_shipped_bundle_needs_nothing_but_the_package_and_is_small() -> None:
     files = [path for path in (SHIPPED / "default").iterdir() if path.is_file()]
-    assert sum(path.stat().st_size for path in files) < 20e6
-    assert {"bundle.json", "encoder.onnx", "weights.npz", "MODEL_CARD.md"} <= {path.name for path in files}
+    assert sum(path.stat().st_size for path in files) < 30e6
+    assert {"bundle.json", "encoder.onnx", "diagnoser.onnx", "weights.npz", "MODEL_CARD.md"} <= {
+        path.name for path in files
+    }
 
 
 def test_real_frames_of_test_cases_are_told_apart(real_data: Path) -> None:

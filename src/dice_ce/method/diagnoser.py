@@ -111,6 +111,8 @@ def network_logits(
 
     stretches = [ordinals[i : i + STRETCH] for i in range(0, len(ordinals), STRETCH)]
     found = [np.empty((0, network.dim), np.float32)]
+    if progress is not None:
+        progress(0, len(ordinals))
     with ThreadPoolExecutor(workers or cpu_count()) as pool:
         for logits in pool.map(look, stretches):
             found.append(logits)
