@@ -12,7 +12,7 @@ import pytest
 from dice_ce.cli import main
 from dice_ce.errors import EncoderError, UsageError
 from dice_ce.features.encoder import Encoder, OnnxEncoder, on_device
-from dice_ce.features.runtime import PROVIDERS, choose_device, start_session
+from dice_ce.features.runtime import PROVIDERS, choose_device, has_vnni, start_session
 from tests.material import numbered_video
 
 CPU, CUDA, TENSORRT = (PROVIDERS[device][0] for device in ("cpu", "cuda", "tensorrt"))
@@ -99,3 +99,10 @@ def test_sums_of_8_bits_do_not_overflow() -> None:
     model = onnx.helper.make_model(graph, opset_imports=[onnx.helper.make_opsetid("", 17)], ir_version=8)
     (found,) = start_session(model.SerializeToString(), 1).run(None, {"x": np.full((1, 8), 255, np.uint8)})
     assert found.tolist() == [[8 * 127 * 255] * 4]
+
+
+def test_the_slower_way_is_for_processors_that_need_it() -> None:
+    assert has_vnni("processor\t: 0\nflags\t\t: fpu avx2 avx512_vnni sse\n")
+    assert has_vnni("flags\t\t: fpu avx2 avx_vnni\n")
+    assert not has_vnni("processor\t: 0\nflags\t\t: fpu avx2 avx512f\nbugs\t: vnni\n")
+    assert not has_vnni("")
