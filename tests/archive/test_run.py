@@ -343,12 +343,14 @@ def test_a_network_that_looks_at_many_candidates_is_not_taken_for_hung(
 def test_a_crash_of_native_code_is_tried_again_then_reported_and_hurts_only_itself(tmp_path: Path) -> None:
     share = make_share(tmp_path, exams=2)
     os.mkfifo(share / "crashes.mp4")
+    # Open for writing all the time: no reader ever comes to an end of the file, not even one that was idle already.
+    kept_open = os.open(share / "crashes.mp4", os.O_RDWR)
     driver = start(tmp_path, "--workers", 2, "--retries", 1)
     for _ in range(2):
-        with opened_by_a_reader(share / "crashes.mp4", driver):
-            (reader,) = readers_of(share / "crashes.mp4")
-            os.kill(reader, signal.SIGSEGV)
-            wait_until(lambda pid=reader: not is_alive(pid), "the end of the worker")  # type: ignore[misc]
+        (reader,) = readers_of(share / "crashes.mp4")
+        os.kill(reader, signal.SIGSEGV)
+        wait_until(lambda pid=reader: not is_alive(pid), "the end of the worker")  # type: ignore[misc]
+    os.close(kept_open)
     _, said = driver.communicate(timeout=300)
     assert driver.returncode == 1
     assert "crashes.mp4: its worker died, 2 times (SIGSEGV, a crash of native code)" in said
