@@ -15,6 +15,7 @@ from typing import Literal
 import numpy as np
 import numpy.typing as npt
 
+from dice_ce.benchmark.baselines.pool import BUDGET
 from dice_ce.benchmark.frames import (
     SelectorFigures,
     balanced_accuracy,
@@ -59,12 +60,8 @@ from dice_ce.types import Floats, Image, Progress
 DARK = 8
 """Brightness up to which a pixel may lie outside the field of view."""
 HELD_OUT = "held-out"
-MOST_ITEMS = 32
-"""Items of a summary at most, as many as the baselines show."""
 UNTUNED = {
-    DEFAULT_PROFILE: Profile(
-        Settings(SelectorSettings(TAU_S), listing=ListingSettings(most_items=MOST_ITEMS)), "not tuned"
-    )
+    DEFAULT_PROFILE: Profile(Settings(SelectorSettings(TAU_S), listing=ListingSettings(most_items=BUDGET)), "not tuned")
 }
 
 

@@ -13,6 +13,7 @@ from typing import Any
 
 import numpy as np
 
+from dice_ce.benchmark.baselines.pool import BUDGET
 from dice_ce.benchmark.match import Selections, Targets
 from dice_ce.benchmark.methods import METHODS, Method, ReadyExam, Values, prepare
 from dice_ce.benchmark.metrics import RATIOS, Counts, count_exam
@@ -36,7 +37,7 @@ TRIAL_COLUMNS = ("method", "trial", "ldr", "sensitivity", "redundancy_window", "
 TRIALS = 200
 TRIALS_PER_WEAVING = 10
 """Trials that share candidates and contexts, which is what costs time."""
-MOST_ITEMS = 32.0
+MOST_ITEMS = float(BUDGET)
 """Items per exam, on average, that a summary may have: the budget of the baselines."""
 LONG = 64.0
 """The same for the profile `sensitive`."""
