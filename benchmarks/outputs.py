@@ -61,9 +61,9 @@ def judge(exam: Exam, findings: int, rng: np.random.Generator) -> tuple[Features
         said[event[::4], normal], said[event[1::4], normal], said[event[2::4], normal] = 0.1, 0.1, 0.1
         said[event, (normal + 1) % labels] += 0.8
     said /= said.sum(axis=1, keepdims=True)
-    diagnosed = Diagnosed(candidates, said, bundle.taxonomy)
     judgments = converge(contexts, said, normal, bundle.settings().converger)
-    return features, screened, Judged(Woven(diagnosed, contexts, Keyframes(candidates)), said, tuple(judgments))
+    woven = Woven(candidates, contexts, Keyframes(candidates))
+    return features, screened, Judged(Diagnosed(woven, said, bundle.taxonomy), said, tuple(judgments))
 
 
 def measure(exam: Exam, findings: int) -> tuple[Summary, list[tuple[str, float, float]]]:

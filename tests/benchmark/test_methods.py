@@ -27,8 +27,10 @@ from dice_ce.errors import InputError
 from dice_ce.exam.codec import write_image
 from dice_ce.features.encoder import OnnxEncoder
 from dice_ce.method.beyond.listing import ListingSettings
+from dice_ce.method.beyond.looks import LooksSettings
 from dice_ce.method.beyond.prior import PriorSettings
 from dice_ce.method.bundle import Bundle, load_bundle
+from dice_ce.method.chain import Diagnosed
 from dice_ce.method.converger import ConvergerSettings
 from dice_ce.method.diagnoser import HeadDiagnoser, NetworkDiagnoser
 from dice_ce.method.pipeline import judge_contexts, summarize
@@ -127,8 +129,8 @@ def test_every_variant_of_dice_is_the_pipeline_with_what_it_fixes(
 
 @pytest.mark.parametrize("share", [1.0, 0.2])
 def test_a_share_of_all_frames_are_candidates(exam: ReadyExam, share: float) -> None:
-    woven = exam.weave(Settings(SelectorSettings(0.0, share)))
-    assert len(woven.diagnosed.candidates) == share * 80
+    diagnosed = exam.diagnosed(Settings(SelectorSettings(0.0, share)))
+    assert len(diagnosed.woven.candidates) == share * 80
 
 
 # --- every method --------------------------------------------------------------------------------------------------
@@ -190,10 +192,10 @@ def test_a_frame_that_the_diagnoser_cannot_see_is_neither_labelled_nor_selected(
     assert taking(0, 3, 7)(unseen, ALL_FRAMES, PriorSettings()).frames.tolist() == [0, 7]
     with_prior = taking(*range(80))(unseen, ALL_FRAMES, PriorSettings(0.5))
     assert with_prior.frames.tolist() == [0, 1, 2, *range(4, 80)]
-    judged = judge_contexts(unseen.weave(Settings(ALL_FRAMES)), Settings(ALL_FRAMES))
-    assert judged.woven.diagnosed.unseen == (3,)
-    assert 3 not in judged.candidates.frames.index
-    assert sum(len(one.context.rows) for one in judged.judgments) == 79
+    judged = judge_contexts(unseen.diagnosed(Settings(ALL_FRAMES)), Settings(ALL_FRAMES))
+    assert judged.diagnosed.unseen == (3,)
+    assert np.flatnonzero(np.isnan(judged.distributions).any(axis=1)).tolist() == [3]
+    assert sum(len(one.retained) + len(one.dissent) for one in judged.judgments) == 79
 
 
 def test_with_our_prior_all_candidates_have_a_say(exam: ReadyExam) -> None:
@@ -248,26 +250,31 @@ def test_an_exam_without_exam_time_is_refused(row: ExamRow, bundle: Bundle) -> N
         prepare(ExamRow("a", "p", "test", row.video), bundle)
 
 
+def contexts_of(diagnosed: Diagnosed) -> list[list[int]]:
+    return [one.rows.tolist() for one in diagnosed.woven.contexts]
+
+
 def test_contexts_are_woven_again_only_if_they_may_differ(exam: ReadyExam) -> None:
-    first = exam.weave(START)
+    first = exam.diagnosed(START)
     for same in (
         replace(START, converger=ConvergerSettings("best-frame", 0.1, 0.9)),
         replace(START, prior=PriorSettings(0.5), listing=ListingSettings(apart_seconds=60.0)),
     ):
-        assert exam.weave(same) is first
+        assert exam.diagnosed(same) is first
     for other in (
         replace(START, selector=SelectorSettings(0.4, 0.2)),
         replace(START, weaver=WeaverSettings(contexts="windows")),
+        replace(START, looks=LooksSettings(1)),
     ):
-        again = exam.weave(START)
-        assert exam.weave(other) is not again
-        assert [one.rows.tolist() for one in again.contexts] == [one.rows.tolist() for one in first.contexts]
+        again = exam.diagnosed(START)
+        assert exam.diagnosed(other) is not again
+        assert contexts_of(again) == contexts_of(first)
 
 
 @pytest.mark.parametrize("tau_min", [0.0, 1.0])
 def test_keyframes_of_dropped_contexts_are_not_selected(exam: ReadyExam, tau_min: float) -> None:
     settings = replace(START, converger=ConvergerSettings(tau_agree=0.3, tau_min=tau_min))
-    judged = judge_contexts(exam.weave(settings), settings)
+    judged = judge_contexts(exam.diagnosed(settings), settings)
     kept = [one for one in judged.judgments if one.verdict == "kept"]
     assert list(judged.kept) == kept
     chosen = selections_of(judged)

@@ -11,9 +11,13 @@ from dice_ce.exam.open import Exam, open_exam
 from dice_ce.exam.readers import Cursor
 from dice_ce.exam.video import VideoSource
 from dice_ce.features.encoder import OnnxEncoder
+from dice_ce.method.chain import Woven
 from dice_ce.method.diagnoser import NetworkDiagnoser, RememberedDiagnoser, softmax
-from dice_ce.method.pipeline import diagnose
+from dice_ce.method.keyframes import Keyframes
+from dice_ce.method.pipeline import diagnose_contexts
 from dice_ce.method.selector import Candidates, Screened
+from dice_ce.method.settings import Settings
+from dice_ce.method.weaver import Context
 from dice_ce.taxonomy import Taxonomy
 from dice_ce.types import Resize
 from tests.material import numbered_folder, numbered_video, tiny_head, write_tiny_encoder
@@ -37,10 +41,10 @@ def test_what_a_network_cannot_see_is_not_a_number_and_the_others_keep_their_row
         for row, frame in ((0, 1), (1, 3), (3, 6), (4, 9)):
             alone = network.network.encode(exam.image(frame, size=32)[None])
             np.testing.assert_array_equal(found[row], softmax(alone)[0])
-        seen = diagnose(some, lambda frames: network(exam, frames), cells)
-        assert seen.candidates.frames.index.tolist() == seen.candidates.seconds.tolist() == [1, 3, 6, 9]
+        woven = Woven(some, (Context(0, 0, np.arange(5)),), Keyframes(some))
+        seen = diagnose_contexts(woven, lambda frames: network(exam, frames), cells, Settings())
         assert seen.unseen == (5,)
-        np.testing.assert_array_equal(seen.distributions, found[[0, 1, 3, 4]])
+        np.testing.assert_array_equal(seen.distributions, found)
         assert np.isnan(network(exam, candidates(exam, [5]))).all()
         assert len(network(exam, candidates(exam, []))) == 0
 

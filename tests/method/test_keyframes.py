@@ -74,11 +74,11 @@ def test_contexts_are_near_each_other_if_their_keyframes_are() -> None:
         FrameTable(index, index, Fraction(1)), np.array([0.0, 10, 100, 120]), vectors, np.ones(4, np.float32)
     )
     contexts = (Context(0, 0, np.arange(3)), Context(0, 1, np.array([3])))
-    diagnosed = Diagnosed(candidates, np.array([ULCER, ULCER, ULCER, POLYP]), LABELS)
-    woven = Woven(diagnosed, contexts, Keyframes(candidates))
+    woven = Woven(candidates, contexts, Keyframes(candidates))
+    diagnosed = Diagnosed(woven, np.array([ULCER, ULCER, ULCER, POLYP]), LABELS)
 
     def judged(apart_seconds: float) -> list[tuple[str, float]]:
-        found = judge_contexts(woven, Settings(listing=ListingSettings(apart_seconds=apart_seconds)))
+        found = judge_contexts(diagnosed, Settings(listing=ListingSettings(apart_seconds=apart_seconds)))
         return [(one.verdict, candidates.seconds[found.keyframe(one)]) for one in found.judgments]
 
     assert judged(19.0) == [("kept", 100.0), ("kept", 120.0)]

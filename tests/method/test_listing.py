@@ -29,12 +29,11 @@ def judge(contexts: list[list[list[float]]], seconds: list[float]) -> Judged:
         FrameTable(index, index, Fraction(1)), np.repeat(seconds, sizes), vectors, np.linspace(0.5, 1, len(index))
     )
     distributions = np.array([frame for context in contexts for frame in context], np.float32)
-    diagnosed = Diagnosed(candidates, distributions, LABELS)
     found = tuple(
         Context(i, 0, np.arange(end - size, end)) for i, (end, size) in enumerate(zip(ends, sizes, strict=True))
     )
-    woven = Woven(diagnosed, found, Keyframes(candidates))
-    return Judged(woven, distributions, tuple(converge(found, distributions, 2, ConvergerSettings(tau_min=0.4))))
+    diagnosed = Diagnosed(Woven(candidates, found, Keyframes(candidates)), distributions, LABELS)
+    return Judged(diagnosed, distributions, tuple(converge(found, distributions, 2, ConvergerSettings(tau_min=0.4))))
 
 
 def verdicts(judged: Judged) -> list[str]:
@@ -95,7 +94,7 @@ def test_nothing_is_lost_and_items_lie_apart(
     for old, new in zip(before.judgments, after.judgments, strict=True):
         assert all(vars(new)[name] is value for name, value in vars(old).items() if name != "verdict")
         assert new.verdict == old.verdict or old.verdict == "kept"
-    kept = [after.woven.keyframes.seconds(one) for one in after.kept]
+    kept = [after.keyframes.seconds(one) for one in after.kept]
     assert len(kept) == len(before.kept) if not apart and most is None else len(kept) <= (most or len(before.kept))
     assert apart == 0 or all(abs(a - b) > apart for i, a in enumerate(kept) for b in kept[:i])
     least = min((one.confidence for one in after.kept), default=0.0)

@@ -310,10 +310,11 @@ def test_a_candidate_that_can_no_longer_be_decoded_is_left_out_and_named(tmp_pat
         lost = sorted(frame.frame for context in contexts for frame in context)[1]
         damage_unnoticed(tmp_path / "exam" / f"{lost:04d}.png")
         summary = dice_ce.summarize(exam, bundle=second)
-    assert summary.counts.candidates == whole.counts.candidates - 1
+    assert summary.counts.candidates == whole.counts.candidates
+    assert summary.counts.diagnosed == whole.counts.diagnosed - 1 == whole.counts.candidates - 1
     assert summary.exam.warnings == (f"candidates that could not be decoded for the diagnoser: {lost}",)
     shown = [frame.frame for item in summary.items + summary.dropped for frame in item.support + item.dissent]
-    assert len(shown) == summary.counts.candidates
+    assert len(shown) == summary.counts.diagnosed
     assert lost not in shown
     before, after = (
         {frame.frame: (item.label, frame.probability) for item in one.items + one.dropped for frame in item.support}

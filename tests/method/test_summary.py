@@ -19,7 +19,7 @@ from dice_ce.features.store import ExtractionReport, Features
 from dice_ce.method.chain import Diagnosed, Woven
 from dice_ce.method.converger import ConvergerSettings
 from dice_ce.method.keyframes import Keyframes
-from dice_ce.method.pipeline import judge_contexts, weave_contexts
+from dice_ce.method.pipeline import diagnose_contexts, judge_contexts, weave_contexts
 from dice_ce.method.reliability import Reliability
 from dice_ce.method.selector import Screened, SelectorSettings, select
 from dice_ce.method.settings import Settings
@@ -70,13 +70,13 @@ def example(exam: Exam) -> Summary:
     candidates = select(screened, SelectorSettings())
     p = np.float32([[0.8, 0.1, 0.1]] * 3 + [[0.1, 0.8, 0.1]] + [[0.0, 0.1, 0.9]] * 2 + [[0.4, 0.35, 0.25]] * 2)
     contexts = (Context(0, 0, np.arange(4)), Context(0, 1, np.arange(4, 6)), Context(1, 0, np.arange(6, 8)))
-    woven = Woven(Diagnosed(candidates, p, LABELS), contexts, Keyframes(candidates))
+    diagnosed = Diagnosed(Woven(candidates, contexts, Keyframes(candidates)), p, LABELS)
     settings = Settings(converger=ConvergerSettings(tau_agree=0.3, tau_min=0.5))
     known = {
         "ulcer": Reliability.of_counts(310, 4, 12, 3, (0.0, 0.02), (0.1, 0.5)),
         "polyp": Reliability.of_counts(0, 0, 7, 0),
     }
-    return assemble(exam, features, screened, judge_contexts(woven, settings), PROVENANCE, known)
+    return assemble(exam, features, screened, judge_contexts(diagnosed, settings), PROVENANCE, known)
 
 
 def test_kept_contexts_become_items_and_dropped_ones_stay_beside_them(exam: Exam) -> None:
@@ -87,6 +87,7 @@ def test_kept_contexts_become_items_and_dropped_ones_stay_beside_them(exam: Exam
         frames=10,
         decoded=10,
         candidates=8,
+        diagnosed=8,
         coarse_contexts=2,
         contexts=3,
         kept=1,
@@ -207,8 +208,10 @@ def test_an_empty_candidate_set_gives_an_empty_summary(exam: Exam) -> None:
     vectors = np.zeros((10, 4), np.float16)
     features = Features(exam.frames, vectors, np.ones(10, np.bool_), "e", "0" * 64, report)
     screened = Screened(exam.frames, np.arange(10) * 2.0, vectors, np.zeros(10, np.float32))
-    woven = weave_contexts(screened, lambda _: np.empty((0, 3), np.float32), LABELS, Settings())
-    judged = judge_contexts(woven, Settings())
+    woven = weave_contexts(screened, Settings())
+    judged = judge_contexts(
+        diagnose_contexts(woven, lambda _: np.empty((0, 3), np.float32), LABELS, Settings()), Settings()
+    )
     summary = assemble(exam, features, screened, judged, PROVENANCE)
     assert summary.items == ()
     assert summary.counts.candidates == 0

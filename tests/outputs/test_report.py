@@ -100,6 +100,7 @@ def make_summary(items: tuple[SummaryItem, ...], dropped: tuple[SummaryItem, ...
             frames=28800,
             decoded=28800,
             candidates=400,
+            diagnosed=400,
             coarse_contexts=4,
             contexts=len(items) + len(dropped),
             kept=len(items),

@@ -96,6 +96,7 @@ def make_summary(
             frames=frames,
             decoded=frames,
             candidates=5 * len(contexts),
+            diagnosed=5 * len(contexts),
             coarse_contexts=3,
             contexts=len(contexts),
             kept=len(kept),

@@ -26,9 +26,9 @@ from dice_ce.features.extraction import extract
 from dice_ce.features.gate import GateConfig
 from dice_ce.method.beyond.prior import PriorSettings, adapt
 from dice_ce.method.bundle import Bundle
-from dice_ce.method.chain import Judged, Woven
+from dice_ce.method.chain import Diagnosed, Judged
 from dice_ce.method.diagnoser import RememberedDiagnoser
-from dice_ce.method.pipeline import diagnose, judge_contexts, weave_contexts
+from dice_ce.method.pipeline import diagnose_contexts, judge_contexts, weave_contexts
 from dice_ce.method.selector import Candidates, Screened, SelectorSettings, screen, select
 from dice_ce.method.settings import Settings
 from dice_ce.settings import Value, declarations, rules_in_use, search_space, values_of, with_values, without_rules
@@ -54,15 +54,16 @@ class ReadyExam:
     taxonomy: Taxonomy
     truth: Ints | None = None
     """What every screened frame shows, where that is known."""
-    _woven: dict[object, Woven] = field(default_factory=dict, repr=False)
+    _known: dict[object, Diagnosed] = field(default_factory=dict, repr=False)
 
-    def weave(self, settings: Settings) -> Woven:
-        """Weave the candidates, unless the last settings gave the same contexts: this is what tuning waits for."""
-        key = settings.selector, settings.weaver
-        if key not in self._woven:
-            self._woven.clear()
-            self._woven[key] = weave_contexts(self.screened, self.diagnose, self.taxonomy, settings)
-        return self._woven[key]
+    def diagnosed(self, settings: Settings) -> Diagnosed:
+        """Weave and diagnose, unless the last settings gave the same contexts: this is what tuning waits for."""
+        key = settings.selector, settings.weaver, settings.looks
+        if key not in self._known:
+            self._known.clear()
+            woven = weave_contexts(self.screened, settings)
+            self._known[key] = diagnose_contexts(woven, self.diagnose, self.taxonomy, settings)
+        return self._known[key]
 
 
 def prepare(
@@ -121,7 +122,7 @@ def with_oracle(exam: ReadyExam, oracles: Sequence[Oracle]) -> ReadyExam:
         def look(frames: Screened) -> Floats:
             return one_hot[np.searchsorted(ordinals, frames.frames.index)]
 
-    return replace(exam, screened=screened, diagnose=look, _woven={})
+    return replace(exam, screened=screened, diagnose=look, _known={})
 
 
 # --- methods -------------------------------------------------------------------------------------------------------
@@ -172,7 +173,7 @@ class Method:
 
 def choose_dice(exam: ReadyExam, settings: Settings) -> Selections:
     """Take keyframes and labels of the contexts that are kept."""
-    return selections_of(judge_contexts(exam.weave(settings), settings))
+    return selections_of(judge_contexts(exam.diagnosed(settings), settings))
 
 
 def selections_of(judged: Judged) -> Selections:
@@ -203,11 +204,7 @@ def _labelled(exam: ReadyExam, candidates: Candidates, rows: Ints, prior: PriorS
     A frame that cannot be decoded for the diagnoser is not selected.
     """
     if prior.prior_strength > 0:
-        diagnosed = diagnose(candidates, exam.diagnose, exam.taxonomy)
-        kept = np.isin(candidates.frames.index[rows], diagnosed.candidates.frames.index)
-        rows = np.searchsorted(diagnosed.candidates.frames.index, candidates.frames.index[rows[kept]])
-        candidates = diagnosed.candidates
-        distributions = adapt(diagnosed.distributions, candidates.score, exam.taxonomy.normal, prior)[rows]
+        distributions = adapt(exam.diagnose(candidates), candidates.score, exam.taxonomy.normal, prior)[rows]
     else:
         distributions = exam.diagnose(candidates[rows])
     return Selections.of(

@@ -1,6 +1,6 @@
 """The values that flow through the method, each knowing the one before it.
 
-    Exam -> Features -> Screened -> Candidates -> Diagnosed -> Woven -> Judged -> Summary
+    Exam -> Features -> Screened -> Candidates -> Woven -> Diagnosed -> Judged -> Summary
 
 `pipeline.py` has the functions between them. Whoever needs only a part starts at the stage it has.
 """
@@ -18,32 +18,32 @@ from dice_ce.types import Floats
 
 
 @dataclass(frozen=True, eq=False)
-class Diagnosed:
-    """Candidates with what each of them shows."""
-
-    candidates: Candidates
-    distributions: Floats
-    """p_t [n, labels]."""
-    taxonomy: Taxonomy
-    unseen: tuple[int, ...] = ()
-    """Ordinals of candidates that could not be decoded for the diagnoser and are left out."""
-
-
-@dataclass(frozen=True, eq=False)
 class Woven:
     """Candidates in contexts."""
 
-    diagnosed: Diagnosed
+    candidates: Candidates
     contexts: tuple[Context, ...]
     keyframes: Keyframes
     """Finds keyframes, and remembers them while thresholds are tried."""
 
 
 @dataclass(frozen=True, eq=False)
+class Diagnosed:
+    """Contexts with what their frames show."""
+
+    woven: Woven
+    distributions: Floats
+    """p_t [n, labels] of every candidate; not a number where the diagnoser did not look, or could not."""
+    taxonomy: Taxonomy
+    unseen: tuple[int, ...] = ()
+    """Ordinals of candidates that could not be decoded for the diagnoser."""
+
+
+@dataclass(frozen=True, eq=False)
 class Judged:
     """Contexts with what their frames say together."""
 
-    woven: Woven
+    diagnosed: Diagnosed
     distributions: Floats
     """Those that were judged: after the exam prior, if there is one."""
     judgments: tuple[Judgment, ...]
@@ -51,12 +51,17 @@ class Judged:
     @property
     def candidates(self) -> Candidates:
         """The candidates whose rows the judgments name."""
-        return self.woven.diagnosed.candidates
+        return self.diagnosed.woven.candidates
+
+    @property
+    def keyframes(self) -> Keyframes:
+        """Finds keyframes."""
+        return self.diagnosed.woven.keyframes
 
     @property
     def taxonomy(self) -> Taxonomy:
         """Labels, by the numbers in the judgments."""
-        return self.woven.diagnosed.taxonomy
+        return self.diagnosed.taxonomy
 
     @property
     def kept(self) -> tuple[Judgment, ...]:
@@ -65,4 +70,4 @@ class Judged:
 
     def keyframe(self, judgment: Judgment) -> int:
         """Return the candidate's row that stands for a context (eq. 12)."""
-        return self.woven.keyframes.row(judgment)
+        return self.keyframes.row(judgment)

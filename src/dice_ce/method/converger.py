@@ -7,11 +7,10 @@ from dataclasses import dataclass
 from typing import Literal
 
 import numpy as np
-import numpy.typing as npt
 
 from dice_ce.method.weaver import Context
 from dice_ce.settings import setting
-from dice_ce.types import Floats, Ints
+from dice_ce.types import Doubles, Floats, Ints
 
 Verdict = Literal["kept", "normal", "low_confidence", "beside_surer", "beyond_limit"]
 """The last two are given by a rule of ours, `beyond/listing.py`."""
@@ -49,9 +48,9 @@ class Judgment:
     """Rows of the candidates that support the judgment: H_ret."""
     dissent: Ints
     """Rows removed because they contradict the provisional label."""
-    evidence_before: npt.NDArray[np.float64]
-    """P of all frames, normalised."""
-    evidence: npt.NDArray[np.float64]
+    evidence_before: Doubles
+    """P of all frames that were looked at, normalised."""
+    evidence: Doubles
     """P_ref of the retained frames, normalised."""
     provisional: int
     label: int
@@ -67,35 +66,43 @@ class Judgment:
 def converge(
     contexts: Sequence[Context], distributions: Floats, normal: int, settings: ConvergerSettings
 ) -> list[Judgment]:
-    """Judge every context."""
+    """Judge every context by those of its frames that were looked at; one without any is no context."""
     judge = fuse if settings.evidence == "fused" else trust_best_frame
-    return [judge(context, distributions, normal, settings) for context in contexts]
+    return [judge(one, distributions, normal, settings) for one in contexts if len(heard(one, distributions)[0])]
+
+
+def heard(context: Context, distributions: Floats) -> tuple[Ints, Doubles]:
+    """Return the rows of a context that somebody looked at, and what they show."""
+    p = distributions[context.rows].astype(np.float64)
+    looked = ~np.isnan(p).any(axis=1)
+    return context.rows[looked], p[looked]
 
 
 def fuse(context: Context, distributions: Floats, normal: int, settings: ConvergerSettings) -> Judgment:
     """Fuse, refine and prune one context; ties go to the lowest label index."""
-    p = distributions[context.rows].astype(np.float64)
+    rows, p = heard(context, distributions)
     fused = p.sum(axis=0)  # eq. 7
     provisional = int(fused.argmax())
     agrees = p[:, provisional] >= settings.tau_agree  # eq. 8
     fell_back = not agrees.any()
     retained = np.ones_like(agrees) if fell_back else agrees  # eq. 9
     refined = p[retained].sum(axis=0)  # eq. 10
-    return judgment(context, retained, fused, refined, fell_back, normal, settings)
+    return judgment(context, rows[retained], rows[~retained], fused, refined, fell_back, normal, settings)
 
 
 def trust_best_frame(context: Context, distributions: Floats, normal: int, settings: ConvergerSettings) -> Judgment:
     """Return what stands in for the converger in the ablation: the label of the single most confident frame."""
-    p = distributions[context.rows].astype(np.float64)
+    rows, p = heard(context, distributions)
     best = int(p.max(axis=1).argmax())
-    return judgment(context, np.arange(len(p)) == best, p.sum(axis=0), p[best], False, normal, settings)
+    return judgment(context, rows[[best]], np.delete(rows, best), p.sum(axis=0), p[best], False, normal, settings)
 
 
 def judgment(
     context: Context,
-    retained: npt.NDArray[np.bool_],
-    fused: npt.NDArray[np.float64],
-    refined: npt.NDArray[np.float64],
+    retained: Ints,
+    dissent: Ints,
+    fused: Doubles,
+    refined: Doubles,
     fell_back: bool,
     normal: int,
     settings: ConvergerSettings,
@@ -111,8 +118,8 @@ def judgment(
         verdict = "low_confidence"
     return Judgment(
         context=context,
-        retained=context.rows[retained],
-        dissent=context.rows[~retained],
+        retained=retained,
+        dissent=dissent,
         evidence_before=fused / fused.sum(),
         evidence=evidence,
         provisional=int(fused.argmax()),

@@ -20,6 +20,7 @@ from dice_ce.features.extraction import extract
 from dice_ce.features.gate import GateConfig
 from dice_ce.features.store import Features
 from dice_ce.method.beyond.listing import list_items
+from dice_ce.method.beyond.looks import rows_to_look_at
 from dice_ce.method.beyond.prior import adapt
 from dice_ce.method.beyond.where import locate_evidence
 from dice_ce.method.bundle import DEFAULT_PROFILE, Bundle, load_bundle
@@ -27,7 +28,7 @@ from dice_ce.method.chain import Diagnosed, Judged, Woven
 from dice_ce.method.converger import converge
 from dice_ce.method.diagnoser import RememberedDiagnoser
 from dice_ce.method.keyframes import Keyframes
-from dice_ce.method.selector import Candidates, Screened, screen, select
+from dice_ce.method.selector import Screened, screen, select
 from dice_ce.method.settings import Settings
 from dice_ce.method.summary import Identity, Provenance, Summary, assemble
 from dice_ce.method.weaver import weave
@@ -114,36 +115,37 @@ def summarize_features(
 ) -> Summary:
     """Go from features, of the whole exam or a part of it, to the summary."""
     screened = screen(features, bundle.selector, exam.clock)
-    woven = weave_contexts(screened, diagnoser, bundle.taxonomy, settings)
-    judged = judge_contexts(woven, settings)
+    diagnosed = diagnose_contexts(weave_contexts(screened, settings), diagnoser, bundle.taxonomy, settings)
+    judged = judge_contexts(diagnosed, settings)
     marks = locate_evidence(exam, judged, bundle)
     unfamiliar = bundle.familiarity.unfamiliar_share(screened.vectors) if bundle.familiarity else None
     return assemble(exam, features, screened, judged, made, bundle.reliability, marks, unfamiliar)
 
 
-def weave_contexts(
-    screened: Screened, diagnoser: Callable[[Screened], Floats], taxonomy: Taxonomy, settings: Settings
-) -> Woven:
-    """Go from screened frames to contexts of candidates: all that the Selector's and the weaver's settings decide."""
-    diagnosed = diagnose(select(screened, settings.selector), diagnoser, taxonomy)
-    contexts = weave(diagnosed.candidates, settings.weaver)
-    return Woven(diagnosed, tuple(contexts), Keyframes(diagnosed.candidates))
+def weave_contexts(screened: Screened, settings: Settings) -> Woven:
+    """Go from screened frames to contexts of candidates."""
+    candidates = select(screened, settings.selector)
+    return Woven(candidates, tuple(weave(candidates, settings.weaver)), Keyframes(candidates))
 
 
-def diagnose(candidates: Candidates, diagnoser: Callable[[Screened], Floats], taxonomy: Taxonomy) -> Diagnosed:
-    """Ask the diagnoser about every candidate; nothing can be said about those that it cannot look at."""
-    distributions = diagnoser(candidates)
-    is_seen = ~np.isnan(distributions).any(axis=1)
-    seen, unseen = np.flatnonzero(is_seen), candidates.frames.index[~is_seen]
-    return Diagnosed(candidates[seen], distributions[seen], taxonomy, tuple(unseen.tolist()))
+def diagnose_contexts(
+    woven: Woven, diagnoser: Callable[[Screened], Floats], taxonomy: Taxonomy, settings: Settings
+) -> Diagnosed:
+    """Ask the diagnoser about the candidates; nothing can be said about those that it cannot look at."""
+    candidates = woven.candidates
+    rows = rows_to_look_at(woven.contexts, candidates.score, settings.looks)
+    distributions = np.full((len(candidates), len(taxonomy)), np.nan, np.float32)
+    distributions[rows] = diagnoser(candidates[rows])
+    unseen = rows[np.isnan(distributions[rows]).any(axis=1)]
+    return Diagnosed(woven, distributions, taxonomy, tuple(candidates.frames.index[unseen].tolist()))
 
 
-def judge_contexts(woven: Woven, settings: Settings) -> Judged:
+def judge_contexts(diagnosed: Diagnosed, settings: Settings) -> Judged:
     """Fuse the evidence of every context; our own rules come before and after it."""
-    candidates, normal = woven.diagnosed.candidates, woven.diagnosed.taxonomy.normal
-    distributions = adapt(woven.diagnosed.distributions, candidates.score, normal, settings.prior)
+    woven, normal = diagnosed.woven, diagnosed.taxonomy.normal
+    distributions = adapt(diagnosed.distributions, woven.candidates.score, normal, settings.prior)
     judgments = converge(woven.contexts, distributions, normal, settings.converger)
-    return list_items(Judged(woven, distributions, tuple(judgments)), settings.listing)
+    return list_items(Judged(diagnosed, distributions, tuple(judgments)), settings.listing)
 
 
 def provenance(

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 
 from dice_ce.method.beyond.listing import ListingSettings
+from dice_ce.method.beyond.looks import LooksSettings
 from dice_ce.method.beyond.prior import PriorSettings
 from dice_ce.method.converger import ConvergerSettings
 from dice_ce.method.selector import SelectorSettings
@@ -17,6 +18,7 @@ class Settings:
 
     selector: SelectorSettings = field(default_factory=SelectorSettings)
     weaver: WeaverSettings = field(default_factory=WeaverSettings)
+    looks: LooksSettings = field(default_factory=LooksSettings)
     prior: PriorSettings = field(default_factory=PriorSettings)
     converger: ConvergerSettings = field(default_factory=ConvergerSettings)
     listing: ListingSettings = field(default_factory=ListingSettings)

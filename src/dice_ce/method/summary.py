@@ -138,6 +138,8 @@ class Counts:
     frames: Count
     decoded: Count
     candidates: Count
+    diagnosed: Count
+    """Candidates that the diagnoser looked at."""
     coarse_contexts: Count
     contexts: Count
     kept: Count
@@ -246,16 +248,17 @@ def assemble(
         key=lambda item: (item.keyframe.seconds, item.keyframe.frame, item.id),
     )
     verdicts = [item.verdict for item in items]
-    contexts = judged.woven.contexts
+    contexts = [judgment.context for judgment in judged.judgments]
     return Summary(
         schema=SCHEMA,
         disclaimer=DISCLAIMER,
-        exam=_exam_facts(exam, features, judged.woven.diagnosed.unseen, unfamiliar),
+        exam=_exam_facts(exam, features, judged.diagnosed.unseen, unfamiliar),
         taxonomy=judged.taxonomy,
         counts=Counts(
             frames=len(exam),
             decoded=len(features),
             candidates=len(judged.candidates),
+            diagnosed=int((~np.isnan(judged.distributions).any(axis=1)).sum()),
             coarse_contexts=len({context.coarse for context in contexts}),
             contexts=len(contexts),
             kept=verdicts.count("kept"),
@@ -310,8 +313,10 @@ def _describe(
 
 
 def _reason(judgment: Judgment, labels: tuple[str, ...]) -> str:
-    count, total = len(judgment.retained), len(judgment.context.rows)
+    count, every = len(judgment.retained), len(judgment.context.rows)
+    total = count + len(judgment.dissent)
     frames = f"{count} of {total} frames" if total > 1 else "a single frame"
+    frames += f" (the most suspicious of {every})" if total < every else ""
     said = f"{labels[judgment.label]} with {100 * judgment.confidence:.0f} % of the evidence of {frames}"
     next_best = f"next is {labels[judgment.runner_up]}, {100 * judgment.margin:.0f} points behind"
     if judgment.verdict == "normal":

@@ -45,9 +45,8 @@ class Recipe:
 
     steps: int = 700
     batch: int = 64
-    sizes: tuple[tuple[float, int], ...] = ((0.0, 128), (0.3, 160), (0.7, 192))
-    """From which share of the run on images have which side: small ones first, which are cheaper. The encoder sees
-    exams at 224."""
+    sizes: tuple[tuple[float, int], ...] = ((0.0, 128), (0.5, 160))
+    """From which share of the run on images have which side: small ones first, which are cheaper."""
     rate: float = 1e-3
     """Largest learning rate, of the last layer; relative to the size of the weights."""
     rate_of_first: float = 0.3

@@ -33,7 +33,7 @@ def list_items(judged: Judged, settings: ListingSettings) -> Judged:
     kept: list[float] = []
     order = sorted(range(len(judgments)), key=lambda i: (-judgments[i].confidence, i))
     for i in (i for i in order if judgments[i].verdict == "kept"):
-        time = judged.woven.keyframes.seconds(judgments[i])
+        time = judged.keyframes.seconds(judgments[i])
         if settings.apart_seconds and any(abs(time - other) <= settings.apart_seconds for other in kept):
             judgments[i] = replace(judgments[i], verdict="beside_surer")
         elif settings.most_items is not None and len(kept) >= settings.most_items:

@@ -37,17 +37,26 @@ class PriorSettings:
 
 
 def adapt(distributions: Floats, score: Floats, normal: int, settings: PriorSettings) -> Floats:
-    """Weigh the lesions in every candidate's distribution with the frequencies in this exam."""
-    if settings.prior_strength == 0 or not len(distributions):
+    """Weigh the lesions in every candidate's distribution with the frequencies in this exam.
+
+    Rows that are no numbers, because nobody looked, stay so.
+    """
+    heard = ~np.isnan(distributions).any(axis=1)
+    if settings.prior_strength == 0 or not heard.any():
         return distributions
-    p = distributions.astype(np.float64)
+    adapted = distributions.copy()
+    adapted[heard] = _adapt(distributions[heard].astype(np.float64), score[heard], normal, settings.prior_strength)
+    return adapted
+
+
+def _adapt(p: Doubles, score: Floats, normal: int, strength: float) -> Doubles:
     lesions = np.arange(p.shape[1]) != normal
     abnormal = p[:, lesions].sum(axis=1, keepdims=True)
     among = p[:, lesions] / np.maximum(abnormal, np.finfo(np.float64).tiny)
     speaks = score >= SUSPICIOUS if (score >= SUSPICIOUS).any() else np.ones(len(p), np.bool_)
-    prior = lesion_frequencies(among[speaks], abnormal[speaks, 0], settings.prior_strength)
-    p[:, lesions] = abnormal * _weighed(among, prior, settings.prior_strength)
-    return p.astype(np.float32)
+    prior = lesion_frequencies(among[speaks], abnormal[speaks, 0], strength)
+    p[:, lesions] = abnormal * _weighed(among, prior, strength)
+    return p
 
 
 def lesion_frequencies(among: Doubles, weight: Doubles, strength: float) -> Doubles:
