@@ -15,6 +15,7 @@ import argparse
 from dataclasses import replace
 from pathlib import Path
 
+import cv2
 import numpy as np
 import numpy.typing as npt
 from imagenet_encoder import imagenet_encoder
@@ -34,6 +35,9 @@ from dice_ce.taxonomy import VIDEOCAP_12, Taxonomy
 
 NAME = "dice-ce-encoder"
 SIZE = 224
+"""Side of the images that views are drawn from."""
+INPUT = 160
+"""Side of the frames that the encoder sees: what it was trained on last, and half the work of 224."""
 FROZEN = 15
 """Convolutions that stay as ImageNet made them: the stem and the first five blocks."""
 
@@ -62,10 +66,11 @@ def train(examples: Examples, recipe: Recipe, checkpoint: Path) -> Network:
     return pooled(network, "max")
 
 
-def typical_images(examples: Examples, count: int = 256) -> npt.NDArray[np.uint8]:
+def typical_images(examples: Examples, size: int, count: int = 256) -> npt.NDArray[np.uint8]:
     """Take images that were learnt from, evenly from all cases, to tell the ranges of values by."""
     rows = np.flatnonzero(examples.weight > 0)
-    return examples.images.masked(rows[np.linspace(0, len(rows) - 1, count).astype(int)])
+    images = examples.images.masked(rows[np.linspace(0, len(rows) - 1, count).astype(int)])
+    return np.stack([cv2.resize(image, (size, size), interpolation=cv2.INTER_AREA) for image in images])
 
 
 def main() -> None:
@@ -77,6 +82,7 @@ def main() -> None:
     parser.add_argument("--work", type=Path, default=cache_root() / "encoder-training", help="where all is kept")
     parser.add_argument("--steps", type=int, default=Recipe().steps)
     parser.add_argument("--seed", type=int, default=0)
+    parser.add_argument("--size", type=int, default=INPUT, help="side of the frames that the encoder will see")
     parser.add_argument("--bits", type=int, choices=(8, 32), default=8)
     options = parser.parse_args()
     options.work.mkdir(parents=True, exist_ok=True)
@@ -85,9 +91,11 @@ def main() -> None:
     run = f"run-{options.steps}-{options.seed}-{'all' if options.fold is None else options.fold}.pt"
     network = train(examples, recipe, options.work / run)
     plain = options.work / f"{run}.onnx"
-    export_network(network, plain, name=NAME)
+    export_network(network, plain, name=NAME, size=options.size)
     content = plain.read_bytes()
-    write_atomically(options.out, content if options.bits == 32 else quantised(content, typical_images(examples)))
+    write_atomically(
+        options.out, content if options.bits == 32 else quantised(content, typical_images(examples, options.size))
+    )
 
 
 if __name__ == "__main__":

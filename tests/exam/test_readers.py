@@ -16,6 +16,7 @@ from hypothesis import strategies as st
 from dice_ce.exam.images import natural_order
 from dice_ce.exam.open import open_exam
 from dice_ce.exam.readers import open_source
+from dice_ce.exam.video import VideoCursor, index_video
 from tests.material import (
     corrupt,
     moving_dots,
@@ -85,6 +86,25 @@ class TestEveryFormat:
             for start, stop in ((0, 5), (13, 31), (20, 21), (60, COUNT + 5)):
                 for i, image in exam.read(start, stop):
                     assert np.array_equal(image, whole[i])
+
+
+@pytest.mark.parametrize(
+    "name",
+    ["b-frames.mp4", "open-gop.mp4", "h264-open-gop.mkv", "hevc.mp4", "hevc.mkv", "mpeg4.avi", "mjpeg.avi"],
+)
+def test_decoding_for_a_keyframe_begins_at_that_keyframe(name: str, tmp_path: Path) -> None:
+    """Not at the one before, which seeking by the time of decoding leads to where images are reordered."""
+    more = {
+        "b-frames.mp4": {"options": {"bf": "3", "g": "10", "sc_threshold": "0"}},
+        "open-gop.mp4": {"options": {"x264-params": "open-gop=1:keyint=15:bframes=3"}},
+    }
+    source = index_video(numbered_video(tmp_path / name, COUNT, **{**FORMATS, **more}[name]))
+    assert len(source.keyframes) > 3
+    with closing(VideoCursor(source, threads=1)) as cursor:
+        for rank in range(len(source.keyframes) - 1, 0, -1):
+            assert cursor._seek(rank)
+            assert cursor._held is not None
+            assert cursor._held[0] == source.keyframes[rank]
 
 
 @pytest.mark.parametrize(

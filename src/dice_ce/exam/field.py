@@ -13,6 +13,8 @@ from typing import Literal
 import numpy as np
 import numpy.typing as npt
 
+from dice_ce.types import Image
+
 Mask = npt.NDArray[np.bool_]
 Point = tuple[float, float]
 
@@ -80,6 +82,11 @@ def _opened(mask: Mask, radius: int) -> Mask:
     """Erode, then dilate, with a square: removes everything thinner than 2 * radius + 1."""
     eroded = ~dilated(~mask, radius)
     return dilated(eroded, radius)
+
+
+def brightest(image: Image) -> npt.NDArray[np.uint8]:
+    """Return the brightest colour of every pixel; NumPy's maximum along so short an axis is ten times slower."""
+    return np.maximum(np.maximum(image[..., 0], image[..., 1]), image[..., 2])
 
 
 def dilated(mask: Mask, radius: int) -> Mask:

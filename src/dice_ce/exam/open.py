@@ -21,7 +21,7 @@ from av.video.reformatter import ColorRange, Interpolation, VideoReformatter
 
 from dice_ce.errors import ExamError, UsageError
 from dice_ce.exam.clock import ClockOptions, ExamClock, Number, resolve_clock
-from dice_ce.exam.field import FULL, WORKING_SIZE, Field, find_field
+from dice_ce.exam.field import FULL, WORKING_SIZE, Field, brightest, find_field
 from dice_ce.exam.frames import FrameTable
 from dice_ce.exam.ocr import Box
 from dice_ce.exam.overlay import find_covers
@@ -274,7 +274,7 @@ def _sample(source: Source, name: str) -> list[tuple[int, av.VideoFrame]]:
 def _find_field(exam: Exam, samples: list[tuple[int, av.VideoFrame]]) -> Field:
     scale = min(1.0, WORKING_SIZE / max(exam.width, exam.height))
     render = Renderer(exam, None, "area", scale=scale)
-    return find_field(np.stack([render(ordinal, frame).max(axis=2) for ordinal, frame in samples]))
+    return find_field(np.stack([brightest(render(ordinal, frame)) for ordinal, frame in samples]))
 
 
 _INTERPOLATIONS: dict[Resize, Interpolation] = {

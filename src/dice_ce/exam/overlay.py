@@ -10,7 +10,7 @@ from collections.abc import Iterable
 
 import numpy as np
 
-from dice_ce.exam.field import Field, Mask, dilated
+from dice_ce.exam.field import Field, Mask, brightest, dilated
 from dice_ce.exam.ocr import Box
 from dice_ce.types import Floats, Image
 
@@ -66,7 +66,7 @@ def _mean_edges(images: Iterable[Image]) -> Floats | None:
     total: Floats | None = None
     count = 0
     for image in images:
-        grey = image.max(axis=2).astype(np.float32)
+        grey = brightest(image).astype(np.float32)
         edge = np.zeros_like(grey)
         across, down = np.abs(np.diff(grey, axis=1)), np.abs(np.diff(grey, axis=0))
         edge[:, 1:] = across

@@ -44,8 +44,6 @@ class VideoSource:
     frames: FrameTable
     last_duration: int
     keyframes: Ints
-    seek_to: Ints
-    """File timestamp to seek to for each keyframe."""
     ordinal_of: dict[int, int] | None
     """Ordinal by the timestamp a decoded image carries; None if images can only be counted from the start."""
     warnings: tuple[str, ...] = ()
@@ -93,7 +91,6 @@ def _open_container(path: Path, content: Content, stamp: Stamp | None) -> tuple[
 
 class _Packet(NamedTuple):
     pts: int | None
-    dts: int | None
     is_keyframe: bool
 
 
@@ -127,7 +124,7 @@ def _scan(path: Path, content: Content, stamp: Stamp) -> _Scan:
         for packet in _packets(container, stream):
             stored += packet.dts is not None
             if packet.size and not packet.is_discard:
-                packets.append(_Packet(packet.pts, packet.dts, packet.is_keyframe))
+                packets.append(_Packet(packet.pts, packet.is_keyframe))
     if not packets:
         raise ExamError(f"{path}: the video has no frames; copy or export it again")
     return _Scan(*facts, reorders, declared, stored, packets)
@@ -145,17 +142,14 @@ def index_video(path: Path, content: Content = WatchedFile) -> VideoSource:
         return _index_by_decoding(path, content, stamp, scan, warnings)
     pts = np.array(sorted(stamps), np.int64)
     ordinal_of = {shown: i for i, shown in enumerate(pts.tolist())}
-    seek_to = {0: int(pts[0])}
+    keys = {0}
     if scan.container in EXACT_AFTER_SEEK:
-        for shown, packet in zip(stamps, scan.packets, strict=True):
-            if packet.is_keyframe:
-                seek_to[ordinal_of[shown]] = shown if packet.dts is None else packet.dts
+        keys |= {ordinal_of[shown] for shown, packet in zip(stamps, scan.packets, strict=True) if packet.is_keyframe}
     return VideoSource(
         path=path,
         frames=FrameTable(np.arange(len(pts)), pts, scan.time_base),
         last_duration=int(pts[-1] - pts[-2]) if len(pts) > 1 else scan.frame_time,
-        keyframes=np.array(sorted(seek_to), np.int64),
-        seek_to=np.array([seek_to[key] for key in sorted(seek_to)], np.int64),
+        keyframes=np.array(sorted(keys), np.int64),
         ordinal_of=ordinal_of,
         warnings=warnings,
         content=content,
@@ -187,14 +181,13 @@ def _index_by_decoding(
         ordinals = np.arange(len(shown))
         zero = np.zeros(1, np.int64)
         table = FrameTable(ordinals, ordinals * scan.frame_time, scan.time_base)
-        return VideoSource(path, table, scan.frame_time, zero, zero, None, warnings, content, stamp)
+        return VideoSource(path, table, scan.frame_time, zero, None, warnings, content, stamp)
     keys = sorted({0, *(i for i, (_, is_key) in enumerate(shown) if is_key)})
     return VideoSource(
         path=path,
         frames=FrameTable(np.arange(len(shown)), np.array(sorted(stamps), np.int64), scan.time_base),
         last_duration=scan.frame_time,
         keyframes=np.array(keys, np.int64),
-        seek_to=np.array([stamps[key] for key in keys], np.int64),
         ordinal_of={pts: i for i, pts in enumerate(stamps)},
         warnings=warnings,
         content=content,
@@ -272,15 +265,19 @@ class VideoCursor:
             self._reopen()
 
     def _seek(self, rank: int) -> bool:
-        """Seek; False if decoding resumed only after that keyframe, as in formats with imprecise indexes."""
+        """Seek; False if decoding resumed only after that keyframe, as in formats with imprecise indexes.
+
+        By the time at which it is shown: by that at which it is decoded, containers go back one keyframe too far.
+        """
+        keyframe = self._source.keyframes[rank]
         try:
-            self._container.seek(int(self._source.seek_to[rank]), stream=self._stream, backward=True)
+            self._container.seek(int(self._source.frames.pts[keyframe]), stream=self._stream, backward=True)
         except av.error.FFmpegError:  # damaged index
             return False
         self._start_decoding()
         self._position = -1
         self._held = next(self._decoded, None)
-        return self._held is not None and self._held[0] <= self._source.keyframes[rank]
+        return self._held is not None and self._held[0] <= keyframe
 
     def _reopen(self) -> None:
         self.close()

@@ -153,7 +153,7 @@ def frozen_session(network: Network, size: int, threads: int = 0) -> Any:
 
 def _set_size(model: Any, size: int) -> None:
     if size % 32:
-        raise EncoderError(f"frames of {size} pixels cannot be trained on; take a multiple of 32")
+        raise EncoderError(f"frames of {size} pixels do not fit; take a multiple of 32")
     for axis in (1, 2):
         model.graph.input[0].type.tensor_type.shape.dim[axis].dim_value = size
 
@@ -197,13 +197,19 @@ def head(network: Network, name: str, vectors: Any) -> Any:
     return vectors @ network.heads[f"{name}.weight"].T + network.heads[f"{name}.bias"]
 
 
-def export_network(network: Network, path: Path, *, name: str, logits: str | None = None) -> None:
+def export_network(
+    network: Network, path: Path, *, name: str, size: int | None = None, logits: str | None = None
+) -> None:
     """Write an encoder's ONNX file, or with `logits` one whose outputs are the logits of that head.
+
+    It takes frames of `size` pixels a side, or of as many as the network that training began with.
 
     Weights are stored as float16 and cast when the file is loaded: half the size, and computed in float32 as before.
     """
     model = onnx.ModelProto()
     model.CopyFrom(network.model)
+    if size is not None:
+        _set_size(model, size)
     changed = {
         key: (value + network.scale[key] * network.change[key]).detach().numpy() for key, value in network.start.items()
     }
