@@ -236,6 +236,15 @@ def _rounded(network: Network) -> Network:
     return dataclasses.replace(network, model=model, start=start, change=change, heads=heads)
 
 
+def test_an_encoder_can_be_written_for_frames_of_another_size(network: Network, tmp_path: Path) -> None:
+    export_network(network, tmp_path / "small.onnx", name="mine", size=32)
+    encoder, pixels = OnnxEncoder.open(tmp_path / "small.onnx"), random_pixels()[:, :32, :32]
+    assert encoder.input_size == 32
+    np.testing.assert_allclose(encoder.encode(pixels), whole_pass(_rounded(network), pixels), rtol=1e-4, atol=1e-4)
+    with pytest.raises(EncoderError, match=r"frames of 40 pixels do not fit; take a multiple of 32"):
+        export_network(network, tmp_path / "odd.onnx", name="mine", size=40)
+
+
 def test_an_exported_encoder_can_be_fine_tuned_again(network: Network, tmp_path: Path) -> None:
     export_network(network, tmp_path / "out.onnx", name="mine")
     again = read_network((tmp_path / "out.onnx").read_bytes(), {CLASSES: 12}, frozen=15)
