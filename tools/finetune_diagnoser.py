@@ -27,7 +27,7 @@ from dice_ce.progress import ProgressBar
 from dice_ce.taxonomy import VIDEOCAP_12
 
 NAME = "dice-ce-diagnoser"
-SIZE, DEPTH, WIDTH, HEADS = 168, 9, 384, 6
+SIZE, DEPTH, WIDTH, HEADS = 112, 9, 384, 6
 
 
 def main() -> None:

@@ -44,21 +44,6 @@ def test_the_last_blocks_and_the_heads_learn_and_the_rest_stays() -> None:
         assert wanted in changed
 
 
-def test_smaller_images_are_cut_into_fewer_patches_at_the_same_places() -> None:
-    """One colour everywhere: what a patch becomes depends on its place alone, which is halfway between two others."""
-    network = transformer()
-    row = torch.arange(4, dtype=torch.float32).repeat_interleave(4)
-    with torch.no_grad():
-        network.position.copy_(row.view(1, 16, 1).expand(1, 16, WIDTH))
-        large, small = (network.tokens(torch.full((1, side, side, 3), 99, dtype=torch.uint8)) for side in (56, 28))
-    middle = (large[0, 1] + large[0, 13]) / 2
-    assert small.shape[1] == 1 + 4
-    torch.testing.assert_close((small[0, 1] + small[0, 3]) / 2, middle, atol=0.05, rtol=0)
-    assert (small[0, 3] > small[0, 1]).all()
-    trained = finetune_transformer(network, some_examples(), dataclasses.replace(TINY, sizes=((0.0, 28), (0.5, SIZE))))
-    assert trained.size == SIZE
-
-
 def test_what_it_learnt_is_what_the_examples_show() -> None:
     """Ulcers have a red square, polyps a blue one."""
     examples = some_examples()

@@ -40,7 +40,7 @@ RECIPE = replace(
     Recipe(),
     steps=720,
     batch=32,
-    sizes=((0.0, 112), (0.75, 168)),
+    sizes=((0.0, 112),),
     rate=1e-4,
     rate_of_first=0.75**3,
     head_rate=1e-3,
@@ -90,10 +90,9 @@ class VisionTransformer(nn.Module):  # type: ignore[misc, name-defined]
         self.register_buffer("std", torch.tensor(STD).view(1, 3, 1, 1), persistent=False)
 
     def tokens(self, pixels: Any) -> Any:
-        """Cut square frames [n, side, side, 3] into patches with their places, behind the class token."""
+        """Cut frames [n, size, size, 3] into patches with their places, behind the class token."""
         x = self.patch((pixels.permute(0, 3, 1, 2).float() - self.mean) / self.std)
-        places = self.position if pixels.shape[1] == self.size else stretched(self.position, pixels.shape[1] // PATCH)
-        x = x.flatten(2).transpose(1, 2) + places
+        x = x.flatten(2).transpose(1, 2) + self.position
         return torch.cat([self.first.expand(x.shape[0], -1, -1), x], 1)
 
     def features(self, pixels: Any, frozen: int = 0) -> Any:
@@ -117,15 +116,11 @@ class VisionTransformer(nn.Module):  # type: ignore[misc, name-defined]
         if missing := set(own) - weights.keys():
             raise InputError(f"the pretrained weights have no '{min(missing)}'; give those of a DINOv2 transformer")
         given = {name: torch.from_numpy(np.array(weights[name], np.float32)) for name in own}
-        given["position"] = stretched(given["position"], self.size // PATCH)
+        side, width = round(given["position"].shape[1] ** 0.5), given["position"].shape[2]
+        grid = given["position"].view(1, side, side, width).permute(0, 3, 1, 2)
+        stretched = functional.interpolate(grid, (self.size // PATCH,) * 2, mode="bicubic", align_corners=False)
+        given["position"] = stretched.flatten(2).transpose(1, 2)
         self.load_state_dict(given, strict=False)
-
-
-def stretched(position: Any, side: int) -> Any:
-    """Stretch the places of patches to another number of them a side."""
-    before, width = round(position.shape[1] ** 0.5), position.shape[2]
-    grid = position.view(1, before, before, width).permute(0, 3, 1, 2)
-    return functional.interpolate(grid, (side, side), mode="bicubic").flatten(2).transpose(1, 2)
 
 
 def finetune_transformer(
