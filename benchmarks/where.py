@@ -3,8 +3,8 @@
     python benchmarks/where.py DATA --folds FOLDS
 
 DATA holds labelled frames with boxes, FOLDS the bundles of held-out folds (`dice-ce train --folds-out`), so that every
-frame is judged by networks that never saw its patient. Counted are lesion frames with one box whose own label the
-diagnoser says, since a mark stands beside a finding. Chance is the share of the field of view that the boxes cover.
+frame is judged by networks that never saw its patient. Counted are lesion frames with one box whose own label the head
+on the encoder says, which marks are made from. Chance is the share of the field of view that the boxes cover.
 """
 
 from __future__ import annotations
@@ -25,7 +25,6 @@ from dice_ce.features.images import read_images
 from dice_ce.lab.training.network import append_map
 from dice_ce.method.beyond.where import evidence_map, mark_of
 from dice_ce.method.bundle import Bundle, load_bundle
-from dice_ce.method.diagnoser import HeadDiagnoser
 from dice_ce.progress import ProgressBar
 from dice_ce.table import Table
 from dice_ce.taxonomy import NORMAL
@@ -52,13 +51,13 @@ class Hit:
 
 def judge(frame: LabelledFrame, image: Image, bundle: Bundle) -> Hit:
     """Mark one frame and compare."""
-    encoder, diagnoser = bundle.encoder, bundle.diagnoser
+    encoder, head = bundle.encoder, bundle.diagnoser.head
     assert isinstance(encoder, OnnxEncoder)
-    assert isinstance(diagnoser, HeadDiagnoser)
+    assert head is not None
     (parts,) = encoder.encode_map(image[None])
-    said = int(diagnoser.diagnose(parts.max(axis=(1, 2))[None])[0].argmax())
+    said = int(head(parts.max(axis=(1, 2))[None])[0].argmax())
     wanted = bundle.taxonomy.index(frame.labels[0])
-    mark = mark_of(evidence_map(parts, diagnoser.head, wanted), 1, 1)
+    mark = mark_of(evidence_map(parts, head, wanted), 1, 1)
     (box,) = frame.boxes
     field = float((image.max(axis=2) > DARK).mean())
     chance = (box.right - box.left) * (box.bottom - box.top) / max(field, 1e-6)

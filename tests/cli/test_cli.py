@@ -140,13 +140,13 @@ def test_the_doctor_knows_the_patient(capfd: pytest.CaptureFixture[str], cache: 
     assert facts["cache"]["path"] == str(cache)
     assert facts["packages"]["numpy"] == np.__version__
     assert facts["encoders"]["dinov2-base"] in ("weights not on this machine", "ready", "needs the extra hf")
-    ready = {"status": "ready", "encoder": "dice-ce-encoder, 1280-d at 224"}
+    ready = {"status": "ready", "encoder": "dice-ce-encoder, 1280-d at 192"}
     assert facts["bundles"] == {"default": ready, "simulated": ready}
     assert facts["default_bundle"] == "default"
     assert facts["cpu_threads"] >= 1
     text = run(capfd, "doctor")[1]
     assert str(cache) in text
-    assert "default             ready (default), with its encoder: dice-ce-encoder, 1280-d at 224\n" in text
+    assert "default             ready (default), with its encoder: dice-ce-encoder, 1280-d at 192\n" in text
     assert "dinov2-base" in text
 
 

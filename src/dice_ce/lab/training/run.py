@@ -40,6 +40,7 @@ from dice_ce.lab.training.folds import HeldOut, hold_out
 from dice_ce.lab.training.heads import HeadConfig, train_diagnoser, train_selector
 from dice_ce.lab.training.samples import NEAR, Samples, samples_of_exams, samples_of_images
 from dice_ce.method.beyond.listing import ListingSettings
+from dice_ce.method.beyond.looks import LooksSettings
 from dice_ce.method.bundle import (
     DEFAULT_PROFILE,
     Bundle,
@@ -60,9 +61,8 @@ from dice_ce.types import Floats, Image, Progress
 DARK = 8
 """Brightness up to which a pixel may lie outside the field of view."""
 HELD_OUT = "held-out"
-UNTUNED = {
-    DEFAULT_PROFILE: Profile(Settings(SelectorSettings(TAU_S), listing=ListingSettings(most_items=BUDGET)), "not tuned")
-}
+LOOKS = 4
+"""Frames of a context that a network of its own looks at: few enough to be worth it, and enough to fuse."""
 
 
 @dataclass(frozen=True)
@@ -150,7 +150,7 @@ def train(
         encoder=encoder,
         selector=calibration.of(selector.head),
         diagnoser=own,
-        profiles=UNTUNED,
+        profiles=untuned(own),
         card=write_card(name, notes, encoder, own, taxonomy, data, samples.once(), figures, reliability, config.near),
         reliability=reliability,
         familiarity=replace(fit_familiarity(known.vectors), limit=held_out.limit()),
@@ -191,6 +191,13 @@ def _with_networks(held_out: HeldOut, networks: Sequence[OnnxEncoder], data: Tra
     return replace(held_out, logits=logits)
 
 
+def untuned(diagnoser: HeadDiagnoser | NetworkDiagnoser) -> dict[str, Profile]:
+    """Settings to begin with."""
+    looks = LooksSettings(LOOKS if isinstance(diagnoser, NetworkDiagnoser) else None)
+    settings = Settings(SelectorSettings(TAU_S), looks=looks, listing=ListingSettings(most_items=BUDGET))
+    return {DEFAULT_PROFILE: Profile(settings, "not tuned")}
+
+
 def save_fold_bundles(
     folder: Path,
     held_out: HeldOut,
@@ -201,14 +208,15 @@ def save_fold_bundles(
     """Write a bundle for every fold: what may judge whole exams of its cases. Calibrated on the other folds."""
     for fold, (heads, encoder) in enumerate(zip(held_out.heads, encoders, strict=True)):
         others = held_out.without(fold)
+        own = make_diagnoser(heads.diagnoser, networks[fold] if networks else None, others.temperature())
         save_bundle(
             folder / fold_name(fold),
             name=fold_name(fold),
             taxonomy=taxonomy,
             encoder=encoder,
             selector=others.calibration().of(heads.selector),
-            diagnoser=make_diagnoser(heads.diagnoser, networks[fold] if networks else None, others.temperature()),
-            profiles=UNTUNED,
+            diagnoser=own,
+            profiles=untuned(own),
             familiarity=replace(heads.familiarity, limit=others.limit()),
             card=f"# Model card: `{fold_name(fold)}`\n\nFor cross-validation: knows no case of this fold.\n",
         )

@@ -1,6 +1,6 @@
 """Where the evidence lies: the part of a frame without which the diagnoser would say something else.
 
-The encoder's feature is the maximum over a map of 7x7 parts. What the diagnoser would have said without having seen one
+The encoder's feature is the maximum over a map of 6x6 parts. What the diagnoser would have said without having seen one
 part and its neighbours is therefore known exactly, at the cost of one small head per part: the maximum over the others.
 The parts whose absence costs the label most are marked. It is a mark of what the model looked at, which need not be the
 lesion; `benchmarks/where.py` measures how often it is.
