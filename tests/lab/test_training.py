@@ -20,6 +20,7 @@ from dice_ce.lab.training.examples import Examples
 from dice_ce.lab.training.finetune import finetune
 from dice_ce.lab.training.folds import hold_out
 from dice_ce.lab.training.heads import HeadConfig, balanced_weights, merged, train_diagnoser, train_selector
+from dice_ce.lab.training.run import LOOKS
 from dice_ce.lab.training.samples import Samples, label_frames
 from dice_ce.method.bundle import load_bundle
 from dice_ce.method.diagnoser import NetworkDiagnoser
@@ -402,6 +403,8 @@ def test_networks_that_were_trained_before_are_added_to_the_heads(tmp_path: Path
     np.testing.assert_array_equal(bundle.diagnoser.head.weight2, plain.diagnoser.head.weight2)
     assert bundle.diagnoser.temperature != plain.diagnoser.temperature, "both together are calibrated anew"
     assert "its logits are added to those of the head" in bundle.card
+    assert bundle.settings().looks.looks == LOOKS, "a network's looks cost something"
+    assert plain.settings().looks.looks is None
     for fold in range(5):
         of_fold = load_bundle(tmp_path / "folds" / fold_name(fold)).diagnoser
         assert isinstance(of_fold, NetworkDiagnoser)
