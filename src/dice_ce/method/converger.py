@@ -68,7 +68,7 @@ def converge(
 ) -> list[Judgment]:
     """Judge every context by those of its frames that were looked at; one without any is no context."""
     judge = fuse if settings.evidence == "fused" else trust_best_frame
-    looked = ~np.isnan(distributions).any(axis=1)
+    looked = np.asarray(~np.isnan(distributions).any(axis=1))
     return [judge(one, distributions, normal, settings) for one in contexts if looked[one.rows].any()]
 
 
