@@ -28,6 +28,7 @@ from dice_ce.lab.training.tuning import (
     draw_settings,
     left_out,
     make_ground,
+    tune_all,
     tune_method,
 )
 from dice_ce.method.bundle import load_bundle
@@ -240,3 +241,28 @@ def test_thresholds_are_never_chosen_on_test_exams(
 ) -> None:
     assert main(["tune", "--data", str(dataset), "--bundle", str(bundle_folder), "--split", "test"]) == 2
     assert "never chosen on test exams" in capsys.readouterr().err
+
+
+def test_processes_that_share_the_exams_find_the_same(dataset: Path, bundle_folder: Path) -> None:
+    bundle = load_bundle(bundle_folder)
+    ground = make_ground(load_dataset(dataset).of("validation"), Networks(bundle), 1.0, silent)
+    found = [
+        tune_all([ground], bundle, "default", trials=3, workers=workers, watch=silent)["dice"] for workers in (1, 2)
+    ]
+    assert found[0] == found[1]
+
+
+def test_with_several_datasets_a_fold_is_left_out_at_a_time() -> None:
+    """One trial is right about fold 0, the other about patient c, who is fold 1: the first is best on all others of
+    fold 0 as long as some of them stay.
+    """
+    fold_of = {(0, "a"): "fold-0", (0, "b"): "fold-0", (0, "c"): "fold-1", (1, "s"): "fold-0"}
+
+    def trial(right_about: str) -> Trial:
+        counts = {p: Counts(findings=1, correct=int(fold == right_about)) for p, fold in fold_of.items()}
+        return Trial({"right": right_about}, 0.5, 0.5, 0.0, 1.0, by_patient=counts)
+
+    trials = (trial("fold-0"), trial("fold-1"))
+    for groups, correct in (({}, [1, 1, 0, 1]), (fold_of, [0, 0, 0, 0])):
+        found = left_out(Tuned(trials[0], trials, (1.0, 1.0), groups)).by_patient
+        assert [found[p].correct for p in fold_of] == correct

@@ -208,10 +208,12 @@ def test_an_empty_candidate_set_gives_an_empty_summary(exam: Exam) -> None:
     vectors = np.zeros((10, 4), np.float16)
     features = Features(exam.frames, vectors, np.ones(10, np.bool_), "e", "0" * 64, report)
     screened = Screened(exam.frames, np.arange(10) * 2.0, vectors, np.zeros(10, np.float32))
-    woven = weave_contexts(screened, Settings())
-    judged = judge_contexts(
-        diagnose_contexts(woven, lambda _: np.empty((0, 3), np.float32), LABELS, Settings()), Settings()
-    )
+
+    def look(_: Screened) -> np.ndarray:
+        return np.empty((0, 3), np.float32)
+
+    woven = weave_contexts(screened, look, LABELS, Settings())
+    judged = judge_contexts(diagnose_contexts(woven, look, LABELS, Settings()), Settings())
     summary = assemble(exam, features, screened, judged, PROVENANCE)
     assert summary.items == ()
     assert summary.counts.candidates == 0

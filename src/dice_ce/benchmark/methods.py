@@ -22,12 +22,13 @@ from dice_ce.benchmark.truth import read_truth_labels, truth_beside
 from dice_ce.datasets.folder import ExamRow
 from dice_ce.datasets.spliced import is_spliced
 from dice_ce.errors import InputError
+from dice_ce.exam.open import Exam
 from dice_ce.features.extraction import extract
 from dice_ce.features.gate import GateConfig
 from dice_ce.method.beyond.prior import PriorSettings, adapt
 from dice_ce.method.bundle import Bundle
 from dice_ce.method.chain import Diagnosed, Judged
-from dice_ce.method.diagnoser import RememberedDiagnoser
+from dice_ce.method.diagnoser import HeadDiagnoser, NetworkDiagnoser
 from dice_ce.method.pipeline import diagnose_contexts, judge_contexts, weave_contexts
 from dice_ce.method.selector import Candidates, Screened, SelectorSettings, screen, select
 from dice_ce.method.settings import Settings
@@ -50,18 +51,23 @@ class ReadyExam:
     seconds: float
     """Length of the exam."""
     screened: Screened
-    diagnose: Callable[[Screened], Floats]
+    distributions: Floats
+    """What the diagnoser says about every screened frame; not a number where it cannot look."""
     taxonomy: Taxonomy
     truth: Ints | None = None
     """What every screened frame shows, where that is known."""
     _known: dict[object, Diagnosed] = field(default_factory=dict, repr=False)
 
+    def diagnose(self, frames: Screened) -> Floats:
+        """Say what the diagnoser says about some of the frames."""
+        return self.distributions[np.searchsorted(self.screened.frames.index, frames.frames.index)]
+
     def diagnosed(self, settings: Settings) -> Diagnosed:
         """Weave and diagnose, unless the last settings gave the same contexts: this is what tuning waits for."""
-        key = settings.selector, settings.weaver, settings.looks
+        key = settings.selector, settings.second_look, settings.weaver, settings.looks
         if key not in self._known:
             self._known.clear()
-            woven = weave_contexts(self.screened, settings)
+            woven = weave_contexts(self.screened, self.diagnose, self.taxonomy, settings)
             self._known[key] = diagnose_contexts(woven, self.diagnose, self.taxonomy, settings)
         return self._known[key]
 
@@ -81,30 +87,32 @@ def prepare(
             raise InputError(f"exam '{row.exam_id}': only playback time is known; fill the clock columns in exams.csv")
         features = extract(exam, bundle.encoder, gate=gate, progress=progress)
         screened = screen(features, bundle.selector, exam.clock)
+        distributions = _diagnose_all(exam, screened, bundle.diagnoser, progress)
         seconds = float(exam.clock.seconds(len(exam) - 1) - exam.clock.seconds(0))
-        frame_count = len(exam)
-
-    def look(frames: Screened) -> Floats:
-        if bundle.looks_at_features:
-            return bundle.diagnoser(None, frames)
-        with row.open() as reopened:
-            return bundle.diagnoser(reopened, frames)
-
     truth = truth_beside(row)
     labels = read_truth_labels(truth, screened.frames.index, bundle.taxonomy) if truth else None
-    remembered = RememberedDiagnoser(look, frame_count, len(bundle.taxonomy))
-    return ReadyExam(row.exam_id, seconds, screened, remembered, bundle.taxonomy, labels)
+    return ReadyExam(row.exam_id, seconds, screened, distributions, bundle.taxonomy, labels)
+
+
+def _diagnose_all(
+    exam: Exam, screened: Screened, diagnoser: HeadDiagnoser | NetworkDiagnoser, progress: Progress | None
+) -> Floats:
+    """Ask about every frame, whichever become candidates under some settings; what a network says is kept."""
+    if isinstance(diagnoser, HeadDiagnoser):
+        return diagnoser.diagnose(screened.vectors)
+    said = extract(exam, diagnoser.network, gate=None, progress=progress)
+    logits = np.full((len(screened), diagnoser.network.dim), np.nan, np.float32)
+    logits[np.isin(screened.frames.index, said.frames.index)] = said.vectors[
+        np.isin(said.frames.index, screened.frames.index)
+    ]
+    return diagnoser.diagnose(logits, screened.vectors)
 
 
 def _prepare_spliced(row: ExamRow, bundle: Bundle, progress: Progress | None) -> ReadyExam:
     """Do the same for an exam that is a list of images."""
     seen = screen_spliced(row, bundle, progress)
     seconds = float(seen.screened.seconds[-1] - seen.screened.seconds[0])
-
-    def look(frames: Screened) -> Floats:
-        return seen.distributions[frames.frames.index]
-
-    return ReadyExam(row.exam_id, seconds, seen.screened, look, bundle.taxonomy, seen.truth)
+    return ReadyExam(row.exam_id, seconds, seen.screened, seen.distributions, bundle.taxonomy, seen.truth)
 
 
 Oracle = Literal["selector", "diagnoser"]
@@ -113,16 +121,12 @@ Oracle = Literal["selector", "diagnoser"]
 def with_oracle(exam: ReadyExam, oracles: Sequence[Oracle]) -> ReadyExam:
     """Let the truth speak for the Selector or the diagnoser: what is still missed then, the other stages miss."""
     assert exam.truth is not None, "oracles are only asked where the truth is known"
-    screened, look = exam.screened, exam.diagnose
+    screened, distributions = exam.screened, exam.distributions
     if "selector" in oracles:
         screened = replace(screened, score=(exam.truth != exam.taxonomy.normal).astype(np.float32))
     if "diagnoser" in oracles:
-        ordinals, one_hot = exam.screened.frames.index, np.eye(len(exam.taxonomy), dtype=np.float32)[exam.truth]
-
-        def look(frames: Screened) -> Floats:
-            return one_hot[np.searchsorted(ordinals, frames.frames.index)]
-
-    return replace(exam, screened=screened, diagnose=look, _known={})
+        distributions = np.eye(len(exam.taxonomy), dtype=np.float32)[exam.truth]
+    return replace(exam, screened=screened, distributions=distributions, _known={})
 
 
 # --- methods -------------------------------------------------------------------------------------------------------

@@ -80,6 +80,7 @@ def add_commands(commands: Any) -> None:
     writes(tune, "--out", a_bundle, metavar="BUNDLE", help="write the bundle with the chosen settings there")
     tune.add_argument("--split", default="validation", help="exams to tune on (default: validation; never test)")
     tune.add_argument("--trials", type=positive_int, default=200, help="for DiCE and each baseline (default: 200)")
+    tune.add_argument("--workers", type=positive_int, help="processes to use (default: all cores)")
     add_seed_option(tune)
     writes(tune, "--log", a_file, metavar="CSV", help="write all trials of all methods there")
 
@@ -222,6 +223,7 @@ def _diagnosers(chosen: str, of_folds: str | None) -> tuple[OnnxEncoder | None, 
 def run_tune(options: argparse.Namespace) -> int:
     """Tune DiCE and the baselines."""
     from dice_ce.benchmark.networks import Networks
+    from dice_ce.features.extraction import cpu_count
     from dice_ce.lab.training.tuning import (
         make_ground,
         make_profiles,
@@ -247,7 +249,13 @@ def run_tune(options: argparse.Namespace) -> int:
             make_ground(dataset, networks, weight, watch) for dataset, weight in zip(chosen, weights, strict=True)
         ]
         tuned = tune_all(
-            grounds, networks.bundle, options.profile, trials=options.trials, seed=options.seed, watch=watch
+            grounds,
+            networks.bundle,
+            options.profile,
+            trials=options.trials,
+            seed=options.seed,
+            workers=options.workers or cpu_count(),
+            watch=watch,
         )
     where = " and ".join(f"{len(one.exams)} exams of '{one.folder.resolve().name}'" for one in chosen)
     profiles = make_profiles(where, tuned)

@@ -86,11 +86,6 @@ class Bundle:
             raise UsageError(f"bundle '{self.name}' has no profile '{profile}'; it has {', '.join(self.profiles)}")
         return self.profiles[profile].settings
 
-    @property
-    def looks_at_features(self) -> bool:
-        """Whether the diagnoser needs no images, only the features that the Selector has computed."""
-        return isinstance(self.diagnoser, HeadDiagnoser)
-
 
 def bundle_facts(bundle: Bundle) -> dict[str, Any]:
     """Sum up a bundle."""

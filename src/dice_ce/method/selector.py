@@ -16,6 +16,7 @@ from dice_ce.features.store import Features
 from dice_ce.settings import setting
 from dice_ce.types import Floats, Ints
 
+CERTAIN = 1e-7
 CHUNK = 4096
 """Rows that go through a head at once, so that memory does not grow with the exam."""
 
@@ -101,6 +102,12 @@ def sigmoid(x: Floats) -> Floats:
     return np.asarray(0.5 * (1 + np.tanh(0.5 * x)), np.float32)
 
 
+def log_odds(p: Floats) -> Floats:
+    """Undo `sigmoid`; what is certain stays finite."""
+    sure = np.clip(p.astype(np.float64), CERTAIN, 1 - CERTAIN)
+    return np.asarray(np.log(sure / (1 - sure)), np.float32)
+
+
 @dataclass(frozen=True, eq=False)
 class Screened:
     """Frames of an exam with features and scores, in exam order; slicing it gives fewer."""
@@ -151,12 +158,18 @@ def candidate_rows(score: Floats, settings: SelectorSettings) -> Ints:
     """Find the frames with s_t >= tau_s (eq. 2), at most a share of all frames: the highest scores.
 
     The share is ours, not the paper's: scores are not equally high in all patients; how many frames somebody can look
-    into is. It is rounded up, so that a short exam keeps a candidate. Where more frames tie at the lowest score that
-    still fits, they are taken evenly over the exam: many scores are exactly 1, and to take the earliest of those would
-    be blind to the rest of the exam.
+    into is. It is rounded up, so that a short exam keeps a candidate.
     """
-    rows = np.flatnonzero(score >= settings.tau_s)
-    most = math.ceil(round(settings.candidate_share * len(score), 6))  # 0.07 * 100 is a little more than 7
+    return highest(score, np.flatnonzero(score >= settings.tau_s), settings.candidate_share * len(score))
+
+
+def highest(score: Floats, rows: Ints, share: float) -> Ints:
+    """Return those of some rows with the highest scores, in their order: at most so many, rounded up.
+
+    Where more tie at the lowest score that still fits, they are taken evenly: many scores are exactly 1, and to take
+    the earliest of those would be blind to the rest of the exam.
+    """
+    most = math.ceil(round(share, 6))  # 0.07 * 100 is a little more than 7
     if len(rows) <= most:
         return rows
     if most == 0:

@@ -153,16 +153,20 @@ def _cell(samples: Samples, column: int) -> str:
 
 def figures_text(figures: Figures, taxonomy: Taxonomy) -> str:
     """Write the figures as Markdown tables: inside patients first, then pooled."""
-    within = [(source, *row.columns()) for source, row in figures.within.items()]
+    inside = [
+        Table.of(("source", *WithinFigures.HEADER), [(source, *row.columns()) for source, row in part.items()])
+        for part in (figures.within, figures.agreed)
+    ]
     header = ("source", "frames", "abnormal", "accuracy", "precision", "recall", "F1", "AUC", "balanced accuracy")
     rows = [
         (source, f"{row.frames:,}", f"{row.abnormal:,}", *row.columns(), figures.balanced.get(source, "–"))
         for source, row in figures.selector.items()
     ]
     calibration = f"Calibration error of the diagnoser: {figures.calibration:.3f}."
-    tables = (Table.of(("source", *WithinFigures.HEADER), within), Table.of(header, rows))
-    inside, pooled = (table.markdown() for table in tables)
-    return "\n\n".join([inside, "Pooled over cases:", pooled, calibration, _confusion_table(figures, taxonomy)])
+    alone, agreed, pooled = (table.markdown() for table in (*inside, Table.of(header, rows)))
+    after = "After the second look, Selector and diagnoser together:"
+    parts = ("The Selector alone:", alone, after, agreed, "Pooled over cases, the Selector alone:", pooled, calibration)
+    return "\n\n".join([*parts, _confusion_table(figures, taxonomy)])
 
 
 def _confusion_table(figures: Figures, taxonomy: Taxonomy) -> str:

@@ -81,13 +81,15 @@ class HeldOut:
         """Choose the distance beyond which frames are unfamiliar."""
         return usual_limit([self.distance[self.samples.case == case] for case in np.unique(self.samples.case)])
 
-    def within(self, taxonomy: Taxonomy) -> dict[str, WithinFigures]:
-        """Measure inside patients, source by source, those with most patients first."""
+    def within(self, taxonomy: Taxonomy, score: Floats | None = None) -> dict[str, WithinFigures]:
+        """Measure inside patients, source by source: by the Selector alone, unless another score is given."""
+        score = self.suspicion if score is None else score
         found = {}
         for source in np.unique(self.samples.source):
-            part = self[self.samples.source == source]
+            rows = self.samples.source == source
+            part = self[rows]
             found[str(source)] = within_figures(
-                part.suspicion,
+                score[rows],
                 softmax(part.logits),
                 part.samples.labels,
                 taxonomy.normal,

@@ -41,6 +41,7 @@ from dice_ce.lab.training.heads import HeadConfig, train_diagnoser, train_select
 from dice_ce.lab.training.samples import NEAR, Samples, samples_of_exams, samples_of_images
 from dice_ce.method.beyond.listing import ListingSettings
 from dice_ce.method.beyond.looks import LooksSettings
+from dice_ce.method.beyond.second_look import agreed_score
 from dice_ce.method.bundle import (
     DEFAULT_PROFILE,
     Bundle,
@@ -86,6 +87,8 @@ class Figures:
 
     within: dict[str, WithinFigures]
     """Inside patients, by source: what counts."""
+    agreed: dict[str, WithinFigures]
+    """The same after the second look: Selector and diagnoser together."""
     selector: dict[str, SelectorFigures]
     """By source, all frames first."""
     balanced: dict[str, Estimate]
@@ -308,10 +311,12 @@ def measure_figures(scored: HeldOut, calibration: Calibration, temperature: floa
     samples = scored.samples
     score = calibration.scores(scored.suspicion)
     labelled = np.asarray(samples.labels.any(axis=1))
-    known, distributions = samples[labelled], softmax(scored.logits[labelled], temperature)
+    everything = softmax(scored.logits, temperature)
+    known, distributions = samples[labelled], everything[labelled]
     said = distributions.argmax(axis=1)
     return Figures(
         scored.within(taxonomy),
+        scored.within(taxonomy, agreed_score(score, everything[:, taxonomy.normal])),
         {
             source: selector_figures(score[rows], samples.abnormal[rows], samples.case[rows], TAU_S)
             for source, rows in _by_source(samples).items()

@@ -3,10 +3,14 @@
 from __future__ import annotations
 
 import json
+import signal
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from concurrent.futures import ProcessPoolExecutor
+from contextlib import closing
 from dataclasses import dataclass, field
 from functools import reduce
+from multiprocessing import get_context
 from operator import add
 from pathlib import Path
 from typing import Any
@@ -25,6 +29,7 @@ from dice_ce.datasets.tables import Annotation
 from dice_ce.errors import InputError
 from dice_ce.files import write_atomically
 from dice_ce.method.beyond.looks import LooksSettings
+from dice_ce.method.beyond.second_look import SecondLookSettings
 from dice_ce.method.bundle import Bundle, Profile
 from dice_ce.method.selector import SelectorSettings
 from dice_ce.method.settings import Settings
@@ -42,7 +47,11 @@ MOST_ITEMS = float(BUDGET)
 """Items per exam, on average, that a summary may have: the budget of the baselines."""
 LONG = 64.0
 """The same for the profile `sensitive`."""
-DECIDES_CONTEXTS = {name for group in (SelectorSettings, WeaverSettings, LooksSettings) for name in declarations(group)}
+DECIDES_CONTEXTS = {
+    name
+    for group in (SelectorSettings, SecondLookSettings, WeaverSettings, LooksSettings)
+    for name in declarations(group)
+}
 
 
 Owner = tuple[int, str]
@@ -82,6 +91,8 @@ class Tuned:
     trials: tuple[Trial, ...]
     weights: tuple[float, ...] = (1.0,)
     """Weight of each dataset."""
+    groups: Mapping[Owner, str] = field(default_factory=dict, repr=False, compare=False)
+    """What is left out together, see `Scorer`; a patient alone, unless it says otherwise."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -92,14 +103,20 @@ class Ground:
     annotations: Mapping[str, Annotation]
     patients: Mapping[str, str]
     """By exam."""
+    splits: Mapping[str, str] = field(default_factory=dict)
+    """By exam, too: in cross-validation its fold."""
     weight: float = 1.0
     """How much its figures count beside those of other datasets."""
 
 
 class Scorer:
-    """Scores selections of the exams; the truth is prepared once."""
+    """Scores selections of the exams; the truth is prepared once.
 
-    def __init__(self, grounds: Sequence[Ground]) -> None:
+    With several datasets, a fold is left out at a time rather than a patient: spliced exams show frames of several
+    patients of their fold. `workers` are processes that share the exams, and each remembers the contexts of its own.
+    """
+
+    def __init__(self, grounds: Sequence[Ground], workers: int = 1) -> None:
         self.exams = [exam for ground in grounds for exam in ground.exams]
         names = Counter(exam.exam_id for exam in self.exams)
         if doubled := [name for name, count in names.items() if count > 1]:
@@ -115,10 +132,29 @@ class Scorer:
             for place, ground in enumerate(grounds)
             for exam in ground.exams
         ]
+        self.groups = {
+            (place, ground.patients[exam.exam_id]): ground.splits[exam.exam_id]
+            for place, ground in enumerate(grounds)
+            for exam in ground.exams
+            if len(grounds) > 1 and exam.exam_id in ground.splits
+        }
+        # A spawned process knows nothing but what it is given: threads of networks do not survive a fork.
+        self._pools = [
+            ProcessPoolExecutor(1, get_context("spawn"), initializer=_own, initargs=(self.exams[place::workers],))
+            for place in range(min(workers, len(self.exams)) if workers > 1 else 0)
+        ]
 
     def run(self, method: Method, values: Values) -> Trial:
         """Run a method on all exams and count what it found."""
-        return self.trial(values, {exam.exam_id: method.run(exam, values) for exam in self.exams})
+        if not self._pools:
+            return self.trial(values, _choose(method.key, values, self.exams))
+        parts = [pool.submit(_choose, method.key, values) for pool in self._pools]
+        return self.trial(values, {name: chosen for part in parts for name, chosen in part.result().items()})
+
+    def close(self) -> None:
+        """End the processes."""
+        for pool in self._pools:
+            pool.shutdown(cancel_futures=True)
 
     def trial(self, settings: Values, selections: Mapping[str, Selections]) -> Trial:
         """Count what some settings found."""
@@ -126,6 +162,19 @@ class Scorer:
         for exam_id, owner, targets, normal in self._exams:
             by_patient[owner] = by_patient.get(owner, Counts()) + count_exam(targets, selections[exam_id], normal)
         return _trial(settings, by_patient, self.weights)
+
+
+_owned: list[ReadyExam] = []
+"""The exams of this process, if it is one of several."""
+
+
+def _own(exams: Sequence[ReadyExam]) -> None:
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is for the process that asked; it ends the others
+    _owned.extend(exams)
+
+
+def _choose(key: str, values: Values, exams: Sequence[ReadyExam] = _owned) -> dict[str, Selections]:
+    return {exam.exam_id: METHODS[key].run(exam, values) for exam in exams}
 
 
 def _trial(settings: Values, by_patient: Mapping[Owner, Counts], weights: Sequence[float]) -> Trial:
@@ -149,14 +198,15 @@ def left_out(tuned: Tuned, rank: Rank = lambda trial: trial.rank) -> Trial:
 
     The best trial is the best by chance, too, so its own figures flatter it; these do not.
     """
-    trials, found = tuned.trials, {}
-    for patient in trials[0].by_patient:
+    trials, found = tuned.trials, dict[Owner, Counts]()
+    group_of = {owner: tuned.groups.get(owner, str(owner)) for owner in trials[0].by_patient}
+    for group in dict.fromkeys(group_of.values()):
         others = [
-            rank(_trial({}, {p: own for p, own in one.by_patient.items() if p != patient}, tuned.weights))
+            rank(_trial({}, {p: own for p, own in one.by_patient.items() if group_of[p] != group}, tuned.weights))
             for one in trials
         ]
         best = max(range(len(trials)), key=lambda i: (others[i], -i))
-        found[patient] = trials[best].by_patient[patient]
+        found |= {p: own for p, own in trials[best].by_patient.items() if group_of[p] == group}
     return _trial({}, found, tuned.weights)
 
 
@@ -179,7 +229,7 @@ def tune_method(
         tried.append(seen[key])
         if progress:
             progress(len(tried), trials)
-    return Tuned(max(tried, key=lambda trial: trial.rank), tuple(tried), scorer.weights)
+    return Tuned(max(tried, key=lambda trial: trial.rank), tuple(tried), scorer.weights, scorer.groups)
 
 
 def draw_settings(
@@ -200,19 +250,27 @@ def make_ground(dataset: Dataset, networks: Networks, weight: float, watch: Watc
     """Prepare the exams of a dataset."""
     exams = [prepare(row, networks.of(row), progress=watch(f"preparing {row.exam_id}")) for row in dataset.exams]
     patients = {row.exam_id: row.patient_id for row in dataset.exams}
-    return Ground(tuple(exams), dataset.annotations, patients, weight)
+    splits = {row.exam_id: row.split for row in dataset.exams}
+    return Ground(tuple(exams), dataset.annotations, patients, splits, weight)
 
 
 def tune_all(
-    grounds: Sequence[Ground], bundle: Bundle, profile: str, *, trials: int = TRIALS, seed: int = 0, watch: Watch
+    grounds: Sequence[Ground],
+    bundle: Bundle,
+    profile: str,
+    *,
+    trials: int = TRIALS,
+    seed: int = 0,
+    workers: int = 1,
+    watch: Watch,
 ) -> dict[str, Tuned]:
     """Tune every method, from the settings of a profile on."""
-    scorer = Scorer(grounds)
     start = values_of(bundle.settings(profile))
-    return {
-        key: tune_method(scorer, method, start, trials=trials, seed=seed, progress=watch(f"tuning {key}", "trials"))
-        for key, method in METHODS.items()
-    }
+    with closing(Scorer(grounds, workers)) as scorer:
+        return {
+            key: tune_method(scorer, method, start, trials=trials, seed=seed, progress=watch(f"tuning {key}", "trials"))
+            for key, method in METHODS.items()
+        }
 
 
 def agreement(tuned: Tuned) -> float:
