@@ -1,16 +1,23 @@
 """What is left of the candidates when the diagnoser has looked at all of them."""
 
+from dataclasses import replace
 from fractions import Fraction
+from pathlib import Path
 
 import numpy as np
 import pytest
 
+from dice_ce.exam.codec import write_image
 from dice_ce.exam.frames import FrameTable
 from dice_ce.method.beyond.second_look import SecondLookSettings, agreed_score, look_again
+from dice_ce.method.bundle import Profile, load_bundle
 from dice_ce.method.pipeline import weave_contexts
+from dice_ce.method.predict import predict_images
 from dice_ce.method.selector import Candidates, Screened, SelectorSettings
 from dice_ce.method.settings import Settings
+from dice_ce.settings import with_values
 from dice_ce.taxonomy import Taxonomy
+from tests.material import moving_dots
 
 LABELS = Taxonomy("two", ("ulcer", "normal"))
 INDEX = np.arange(10)
@@ -67,3 +74,16 @@ def test_log_odds_are_averaged() -> None:
 
 def test_what_cannot_be_looked_at_again_keeps_its_first_score() -> None:
     assert agreed_score(np.float32([0.7]), np.float32([np.nan])).tolist() == [np.float32(0.7)]
+
+
+def test_predicted_scores_are_those_by_which_a_summary_would_choose(bundle_folder: Path, tmp_path: Path) -> None:
+    bundle, paths = load_bundle(bundle_folder), [tmp_path / f"{number}.png" for number in range(3)]
+    for path, image in zip(paths, moving_dots(3, seed=5), strict=True):
+        write_image(path, image)
+    plain = predict_images(paths, bundle)
+    looked = with_values(bundle.settings(), {"second_share": 0.5})
+    second = predict_images(paths, replace(bundle, profiles={"default": Profile(looked, "made for tests")}))
+    np.testing.assert_array_equal(second.distributions, plain.distributions)
+    wanted = agreed_score(plain.score, plain.distributions[:, bundle.taxonomy.normal])
+    np.testing.assert_array_equal(second.score, wanted)
+    assert not np.array_equal(second.score, plain.score)
