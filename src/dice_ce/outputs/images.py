@@ -9,7 +9,6 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Callable, Iterable
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import closing
 from itertools import groupby
 
 import numpy as np
@@ -35,16 +34,15 @@ def load_images(exam: Exam, wanted: Iterable[Wanted]) -> FrameImage:
     def work() -> dict[Wanted, bytes]:
         found: dict[Wanted, bytes] = {}
         renderers = {size: Renderer(exam, size, "area") for size in set().union(*sizes.values())}
-        with closing(exam.source.open(threads=1)) as cursor:
+        with exam.apart() as own:
             while True:
                 try:
                     stretch = stretches.popleft()
                 except IndexError:
                     return found
-                for ordinal in stretch:
-                    for _, image in cursor.read(ordinal, ordinal + 1):
-                        for size in sizes[ordinal]:
-                            found[ordinal, size] = encode_image(renderers[size](ordinal, image), ".jpg")
+                for ordinal, image in own.decoded(stretch):
+                    for size in sizes[ordinal]:
+                        found[ordinal, size] = encode_image(renderers[size](ordinal, image), ".jpg")
 
     images: dict[Wanted, bytes] = {}
     workers = min(cpu_count(), len(stretches))
