@@ -23,7 +23,7 @@ FrameImage = Callable[[int, int | None], bytes | None]
 """JPEG bytes of a frame at a size, or None if it cannot be decoded."""
 
 
-def load_images(exam: Exam, wanted: Iterable[Wanted]) -> FrameImage:
+def load_images(exam: Exam, wanted: Iterable[Wanted], workers: int | None = None) -> FrameImage:
     """Decode and compress; what was not asked for here cannot be had later."""
     sizes: dict[int, set[int | None]] = {}
     for frame, size in wanted:
@@ -45,7 +45,7 @@ def load_images(exam: Exam, wanted: Iterable[Wanted]) -> FrameImage:
                         found[ordinal, size] = encode_image(renderers[size](ordinal, image), ".jpg")
 
     images: dict[Wanted, bytes] = {}
-    workers = min(cpu_count(), len(stretches))
+    workers = min(workers or cpu_count(), len(stretches))
     with ThreadPoolExecutor(max(1, workers)) as pool:
         try:
             for found in [pool.submit(work) for _ in range(workers)]:
