@@ -19,7 +19,7 @@ import numpy as np
 import pytest
 
 from dice_ce.archive.items import Item, Limits, Outcome, Recipe, Result, Task, Trouble
-from dice_ce.archive.local import LocalEngine
+from dice_ce.archive.local import SUMS_THREADS, LocalEngine, sums_in_one_thread
 from dice_ce.archive.manifest import Manifest, Row, create_archive, driver_lock
 from dice_ce.archive.report import render
 from dice_ce.archive.run import choose_targets, places_of
@@ -289,6 +289,19 @@ def test_the_time_in_the_image_is_read_as_summarize_reads_it(tmp_path: Path, cac
 
 
 # --- what one exam can do to the others -----------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(("chosen", "wanted"), [(None, "1"), ("3", "3")])
+def test_a_worker_adds_up_in_one_thread_unless_told_otherwise(
+    chosen: str | None, wanted: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.delenv(SUMS_THREADS, raising=False)
+    if chosen is not None:
+        monkeypatch.setenv(SUMS_THREADS, chosen)
+    with sums_in_one_thread():
+        told = subprocess.check_output([sys.executable, "-c", f"import os; print(os.environ['{SUMS_THREADS}'])"])
+    assert told.decode().strip() == wanted
+    assert os.environ.get(SUMS_THREADS) == chosen, "the driver's own surroundings stay as they were"
 
 
 def test_an_exam_that_hangs_is_ended_and_hurts_only_itself(tmp_path: Path) -> None:

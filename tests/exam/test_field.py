@@ -4,7 +4,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from dice_ce.exam.field import FULL, find_field
+from dice_ce.exam.field import FULL, find_field, largest_piece, percentile, sorted_pixels
 from dice_ce.exam.open import open_exam
 from tests.material import moving_dots, write_video
 
@@ -71,6 +71,23 @@ def test_images_without_a_frame_are_full() -> None:
 @pytest.mark.parametrize("images", [np.zeros((10, 96, 96), np.uint8), np.zeros((0, 96, 96), np.uint8)])
 def test_where_nothing_can_be_told_nothing_is_blacked(images: np.ndarray) -> None:
     assert find_field(images) == FULL
+
+
+@pytest.mark.parametrize("count", [1, 2, 3, 7, 8, 48])
+def test_percentiles_over_the_images_are_those_of_numpy(count: int) -> None:
+    images = np.random.default_rng(count).integers(0, 256, (count, 5, 6), dtype=np.uint8)
+    ordered = sorted_pixels(images)
+    assert np.array_equal(ordered, np.sort(images, axis=0))
+    for percent in (0, 15, 50, 85, 90, 100):
+        assert np.array_equal(percentile(ordered, percent), np.percentile(images, percent, axis=0)), percent
+
+
+def test_the_largest_piece_is_followed_around_every_corner() -> None:
+    drawn = ["#####.##", "....#..#", "###.#.##", "#...#...", "#####.#."]
+    mask = np.array([[pixel == "#" for pixel in row] for row in drawn])
+    piece = mask.copy()
+    piece[:, 6:] = False
+    assert np.array_equal(largest_piece(mask), piece)
 
 
 def test_what_leaves_the_reader_is_black_outside_unless_asked_otherwise(tmp_path: Path) -> None:

@@ -1,6 +1,9 @@
+import pickle
+from collections.abc import Iterator
 from fractions import Fraction
 from pathlib import Path
 
+import av
 import numpy as np
 import pytest
 
@@ -8,7 +11,8 @@ from dice_ce.errors import ExamError, UsageError
 from dice_ce.exam.clock import ClockOptions
 from dice_ce.exam.codec import write_image
 from dice_ce.exam.open import Crop, open_exam
-from tests.material import SIZE, numbered, numbered_folder, numbered_video, read_number, write_video
+from dice_ce.exam.video import VideoCursor
+from tests.material import SIZE, moving_dots, numbered, numbered_folder, numbered_video, read_number, write_video
 
 
 def side_by_side(count: int) -> list[np.ndarray]:
@@ -134,3 +138,32 @@ def test_a_frame_that_cannot_be_decoded_is_named(tmp_path: Path) -> None:
     (folder / "2.jpg").write_bytes(b"\xff\xd8\xff nothing")
     with open_exam(folder) as exam, pytest.raises(ExamError, match="f: frame 1 is damaged and cannot be decoded"):
         exam.image(1)
+
+
+def test_a_frame_that_was_asked_for_is_decoded_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    decoded: list[int] = []
+    read = VideoCursor.read
+
+    def counted(cursor: VideoCursor, start: int, stop: int) -> Iterator[tuple[int, av.VideoFrame]]:
+        decoded.append(start)
+        return read(cursor, start, stop)
+
+    with open_exam(numbered_video(tmp_path / "exam.mp4", 40)) as exam:
+        monkeypatch.setattr(VideoCursor, "read", counted)
+        first = dict(exam.images([7, 30]))
+        with exam.apart() as own:
+            again = dict(own.images([30, 31, 7]))
+        assert decoded == [7, 30, 31]
+        assert all(np.array_equal(first[i], again[i]) for i in first)
+        assert len(pickle.loads(pickle.dumps(exam)).image(7)) == exam.height, "elsewhere it decodes its own"
+
+
+@pytest.mark.parametrize("room", [0, 2**20])
+def test_what_an_exam_keeps_changes_no_image(tmp_path: Path, room: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    for i, image in enumerate(moving_dots(30, 96)):
+        write_image(tmp_path / "exam" / f"{i:03d}.png", np.maximum(image, 2))  # not black outside the disc
+    monkeypatch.setattr("dice_ce.exam.open.KEPT_BYTES", room)
+    with open_exam(tmp_path / "exam") as exam, open_exam(tmp_path / "exam") as fresh:
+        assert exam.field.kind == "round"
+        exam.image(5)  # of its own size, and masked in place
+        assert np.array_equal(exam.image(5, size=40), fresh.image(5, size=40))

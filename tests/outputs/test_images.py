@@ -8,7 +8,6 @@ import pytest
 
 from dice_ce.exam.codec import encode_image
 from dice_ce.exam.open import open_exam
-from dice_ce.outputs import images as outputs_images
 from dice_ce.outputs.images import load_images
 from tests.material import numbered_video
 
@@ -16,12 +15,9 @@ WANTED = [(39, None), (3, 64), (3, None), (17, 32), (18, 32), (3, 32), (17, 32)]
 
 
 @pytest.mark.parametrize("workers", [1, 3])
-def test_images_are_those_of_the_exam_in_every_size(
-    tmp_path: Path, workers: int, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(outputs_images, "cpu_count", lambda: workers)
+def test_images_are_those_of_the_exam_in_every_size(tmp_path: Path, workers: int) -> None:
     with open_exam(numbered_video(tmp_path / "exam.mp4", 40, options={"g": "10"})) as exam:
-        jpeg = load_images(exam, WANTED)
+        jpeg = load_images(exam, WANTED, workers)
         for frame, size in WANTED:
             assert jpeg(frame, size) == encode_image(exam.image(frame, size=size), ".jpg"), (frame, size)
         assert jpeg(4, 32) is None, "not asked for"

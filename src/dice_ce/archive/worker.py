@@ -194,7 +194,7 @@ def _finish(task: Task, exam: Exam, bundle: Bundle, receipt: Path, step: Callabl
     for other in receipt.parent.glob(f"{exam.digest[:32]}-*.json"):
         if other != receipt:  # of another recipe, whose results are replaced now
             other.unlink(missing_ok=True)
-    write_outputs(summary, exam, target.parent, force=True)
+    write_outputs(summary, exam, target.parent, force=True, workers=task.limits.threads)
     step()
     write_frames(task.places.archive, exam, screen(features, bundle.selector, exam.clock))
     outcome = _outcome(task, exam, features, summary, time.monotonic() - began)

@@ -37,6 +37,10 @@ FIELD_REACH = 3000
 """How far into the exam frames are taken for this when each one has to be decoded from the start."""
 
 
+KEPT_BYTES = 32 * 2**20
+"""Of decoded frames that an exam keeps once they were asked for one by one."""
+
+
 class Crop(NamedTuple):
     """A rectangle of the image: one camera of a multi-camera layout."""
 
@@ -81,6 +85,28 @@ class _SharedCursor:
                 self._cursor = None
 
 
+class _Kept:
+    """Frames that random access has decoded, as many as fit: what a network looks at is often shown as well."""
+
+    def __init__(self) -> None:
+        self._frames: dict[int, av.VideoFrame] = {}
+        self._left = KEPT_BYTES
+        self._lock = threading.Lock()
+
+    def get(self, ordinal: int) -> av.VideoFrame | None:
+        return self._frames.get(ordinal)
+
+    def put(self, ordinal: int, frame: av.VideoFrame) -> None:
+        size = sum(plane.buffer_size for plane in frame.planes)
+        with self._lock:
+            if size <= self._left and ordinal not in self._frames:
+                self._frames[ordinal] = frame
+                self._left -= size
+
+    def __reduce__(self) -> tuple[type[_Kept], tuple[()]]:
+        return _Kept, ()  # an exam that is sent to another process decodes its own
+
+
 @dataclass(frozen=True, eq=False)
 class Exam:
     """One capsule exam, open for reading. It is never written to."""
@@ -100,6 +126,7 @@ class Exam:
     """Boxes inside the window that are blacked as well, because text is burned in there."""
     warnings: tuple[str, ...] = ()
     _cursor: _SharedCursor = dataclasses.field(default_factory=_SharedCursor, repr=False)
+    _kept: _Kept = dataclasses.field(default_factory=_Kept, repr=False)
 
     @property
     def frames(self) -> FrameTable:
@@ -152,11 +179,20 @@ class Exam:
     ) -> Iterator[tuple[int, Image]]:
         """Yield (ordinal, image) of just these frames, exactly, in the order given; undecodable ones are left out."""
         render = Renderer(self, size, resize)
+        for ordinal, frame in self.decoded(ordinals):
+            yield ordinal, render(ordinal, frame)
+
+    def decoded(self, ordinals: Iterable[int]) -> Iterator[tuple[int, av.VideoFrame]]:
+        """Yield (ordinal, frame as it was decoded) like `images`, for those who render it themselves."""
         for ordinal in ordinals:
             if not 0 <= ordinal < len(self):
                 raise ExamError(f"{self.id}: no frame {ordinal}; the exam has frames 0 to {len(self) - 1}")
+            if (known := self._kept.get(ordinal)) is not None:
+                yield ordinal, known
+                continue
             for _, frame in self._cursor.read(self.source, ordinal):
-                yield ordinal, render(ordinal, frame)
+                self._kept.put(ordinal, frame)
+                yield ordinal, frame
 
     def image(self, ordinal: int, *, size: int | None = None) -> Image:
         """Return one image, or say that it cannot be decoded."""
@@ -287,8 +323,8 @@ _EXACT = Interpolation.ACCURATE_RND | Interpolation.BITEXACT
 
 
 def to_rgb(reformatter: VideoReformatter, frame: av.VideoFrame, width: int, height: int, resize: Resize) -> Image:
-    """Resize a decoded frame and turn it into RGB, in one pass."""
-    return reformatter.reformat(  # type: ignore[return-value]  # rgb24 is always uint8
+    """Resize a decoded frame and turn it into RGB, in one pass; the frame itself is never changed."""
+    made = reformatter.reformat(
         frame,
         width,
         height,
@@ -297,7 +333,9 @@ def to_rgb(reformatter: VideoReformatter, frame: av.VideoFrame, width: int, heig
         src_color_range=frame.color_range,
         dst_color_range=ColorRange.JPEG,
         threads=1,
-    ).to_ndarray()
+    )
+    image = made.to_ndarray()
+    return image.copy() if made is frame else image  # type: ignore[return-value]  # rgb24 is always uint8
 
 
 def on_canvas(image: Image, height: int, width: int) -> Image:

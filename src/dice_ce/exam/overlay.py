@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 import numpy as np
+import numpy.typing as npt
 
 from dice_ce.exam.field import Field, Mask, brightest, dilated
 from dice_ce.exam.ocr import Box
@@ -63,17 +64,16 @@ def rim_width(width: int, height: int) -> int:
 
 def _mean_edges(images: Iterable[Image]) -> Floats | None:
     """Mean over the images of the largest step in brightness around each pixel."""
-    total: Floats | None = None
+    total: npt.NDArray[np.int32] | None = None
     count = 0
     for image in images:
-        grey = brightest(image).astype(np.float32)
+        grey = brightest(image).astype(np.int16)  # half the time of floats, and their sums are exact
         edge = np.zeros_like(grey)
-        across, down = np.abs(np.diff(grey, axis=1)), np.abs(np.diff(grey, axis=0))
-        edge[:, 1:] = across
-        edge[1:] = np.maximum(edge[1:], down)
-        total = edge if total is None else total + edge
+        edge[:, 1:] = np.abs(np.diff(grey, axis=1))
+        edge[1:] = np.maximum(edge[1:], np.abs(np.diff(grey, axis=0)))
+        total = edge.astype(np.int32) if total is None else total + edge
         count += 1
-    return total / np.float32(count) if total is not None and count >= LEAST_FRAMES else None
+    return total.astype(np.float32) / np.float32(count) if total is not None and count >= LEAST_FRAMES else None
 
 
 def _pieces(strokes: Mask, reach: int) -> list[tuple[Box, int]]:

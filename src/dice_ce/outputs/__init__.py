@@ -91,18 +91,19 @@ def write_outputs(
     also: Sequence[str] = (),
     identity: Identity | None = None,
     force: bool = False,
+    workers: int | None = None,
 ) -> Path:
     """Write everything into `out/<exam>`; an earlier result there is replaced whole, once the new one is complete.
 
     `also` names further outputs, such as "pdf"; `identity` is whose exam it is, which nothing says otherwise.
     What is there but is not an earlier result of the same exam is refused, unless `force` is given. Files of other
-    people beside ours are kept in any case.
+    people beside ours are kept in any case. `workers` is how many threads make images: one for every core by default.
     """
     folder = out / exam.id
     check_place(folder, exam.source.path, lambda: exam.digest, force)
     check_installed(also)
     with atomic_folder(folder, {output.name for output in OUTPUTS.values()}) as draft:
-        jpeg = load_images(exam, (wanted for kind in kinds for wanted in OUTPUTS[kind].images(summary)))
+        jpeg = load_images(exam, (wanted for kind in kinds for wanted in OUTPUTS[kind].images(summary)), workers)
         for kind in kinds:
             write = OUTPUTS[kind].write
             assert write is not None, kind

@@ -9,7 +9,6 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Callable, Iterable
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import closing
 from itertools import groupby
 
 import numpy as np
@@ -24,7 +23,7 @@ FrameImage = Callable[[int, int | None], bytes | None]
 """JPEG bytes of a frame at a size, or None if it cannot be decoded."""
 
 
-def load_images(exam: Exam, wanted: Iterable[Wanted]) -> FrameImage:
+def load_images(exam: Exam, wanted: Iterable[Wanted], workers: int | None = None) -> FrameImage:
     """Decode and compress; what was not asked for here cannot be had later."""
     sizes: dict[int, set[int | None]] = {}
     for frame, size in wanted:
@@ -35,19 +34,18 @@ def load_images(exam: Exam, wanted: Iterable[Wanted]) -> FrameImage:
     def work() -> dict[Wanted, bytes]:
         found: dict[Wanted, bytes] = {}
         renderers = {size: Renderer(exam, size, "area") for size in set().union(*sizes.values())}
-        with closing(exam.source.open(threads=1)) as cursor:
+        with exam.apart() as own:
             while True:
                 try:
                     stretch = stretches.popleft()
                 except IndexError:
                     return found
-                for ordinal in stretch:
-                    for _, image in cursor.read(ordinal, ordinal + 1):
-                        for size in sizes[ordinal]:
-                            found[ordinal, size] = encode_image(renderers[size](ordinal, image), ".jpg")
+                for ordinal, image in own.decoded(stretch):
+                    for size in sizes[ordinal]:
+                        found[ordinal, size] = encode_image(renderers[size](ordinal, image), ".jpg")
 
     images: dict[Wanted, bytes] = {}
-    workers = min(cpu_count(), len(stretches))
+    workers = min(workers or cpu_count(), len(stretches))
     with ThreadPoolExecutor(max(1, workers)) as pool:
         try:
             for found in [pool.submit(work) for _ in range(workers)]:
