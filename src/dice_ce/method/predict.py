@@ -16,7 +16,7 @@ from dice_ce.features.extraction import extract
 from dice_ce.features.gate import GateConfig
 from dice_ce.features.images import encode_images
 from dice_ce.files import write_atomically
-from dice_ce.method.beyond.second_look import agreed_score
+from dice_ce.method.beyond.second_look import second_score
 from dice_ce.method.bundle import Bundle
 from dice_ce.method.diagnoser import NetworkDiagnoser
 from dice_ce.method.selector import score_vectors, screen
@@ -87,7 +87,7 @@ def _as_weighed(score: Floats, distributions: Floats, bundle: Bundle) -> Floats:
     """Return the scores by which a summary would choose."""
     if bundle.settings().second_look.second_share == 1:
         return score
-    return agreed_score(score, distributions[:, bundle.taxonomy.normal])
+    return second_score(score, distributions[:, bundle.taxonomy.normal])
 
 
 def write_scores(target: Path, scores: FrameScores, labels: Sequence[str], *, first_column: str) -> None:

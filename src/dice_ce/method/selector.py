@@ -16,7 +16,6 @@ from dice_ce.features.store import Features
 from dice_ce.settings import setting
 from dice_ce.types import Floats, Ints
 
-CERTAIN = 1e-7
 CHUNK = 4096
 """Rows that go through a head at once, so that memory does not grow with the exam."""
 
@@ -100,12 +99,6 @@ def gelu(x: Floats) -> Floats:
 def sigmoid(x: Floats) -> Floats:
     """1 / (1 + exp(-x)), without overflow."""
     return np.asarray(0.5 * (1 + np.tanh(0.5 * x)), np.float32)
-
-
-def log_odds(p: Floats) -> Floats:
-    """Undo `sigmoid`; what is certain stays finite."""
-    sure = np.clip(p.astype(np.float64), CERTAIN, 1 - CERTAIN)
-    return np.asarray(np.log(sure / (1 - sure)), np.float32)
 
 
 @dataclass(frozen=True, eq=False)

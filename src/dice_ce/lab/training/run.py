@@ -41,7 +41,6 @@ from dice_ce.lab.training.heads import HeadConfig, train_diagnoser, train_select
 from dice_ce.lab.training.samples import NEAR, Samples, samples_of_exams, samples_of_images
 from dice_ce.method.beyond.listing import ListingSettings
 from dice_ce.method.beyond.looks import LooksSettings
-from dice_ce.method.beyond.second_look import agreed_score
 from dice_ce.method.bundle import (
     DEFAULT_PROFILE,
     Bundle,
@@ -87,8 +86,8 @@ class Figures:
 
     within: dict[str, WithinFigures]
     """Inside patients, by source: what counts."""
-    agreed: dict[str, WithinFigures]
-    """The same after the second look: Selector and diagnoser together."""
+    second: dict[str, WithinFigures]
+    """The same after the second look: by the diagnoser's 1 - p(normal)."""
     selector: dict[str, SelectorFigures]
     """By source, all frames first."""
     balanced: dict[str, Estimate]
@@ -316,7 +315,7 @@ def measure_figures(scored: HeldOut, calibration: Calibration, temperature: floa
     said = distributions.argmax(axis=1)
     return Figures(
         scored.within(taxonomy),
-        scored.within(taxonomy, agreed_score(score, everything[:, taxonomy.normal])),
+        scored.within(taxonomy, 1 - everything[:, taxonomy.normal]),
         {
             source: selector_figures(score[rows], samples.abnormal[rows], samples.case[rows], TAU_S)
             for source, rows in _by_source(samples).items()

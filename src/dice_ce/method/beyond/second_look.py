@@ -1,8 +1,8 @@
 """The second look: what the Selector picks, the diagnoser looks at before anything is woven. Ours, not the paper's.
 
 Inside one patient a diagnoser with a network of its own tells lesions from mucosa better than the Selector, which must
-be cheap because it sees every frame, and both err differently. So the Selector passes on more than can be woven, and
-what both together find most suspicious is kept.
+be cheap because it sees every frame. So the Selector passes on more than is woven, and what the diagnoser finds least
+normal of it is kept.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from dice_ce.method.selector import Candidates, Screened, highest, log_odds, sigmoid
+from dice_ce.method.selector import Candidates, Screened, highest
 from dice_ce.settings import setting
 from dice_ce.types import Floats
 
@@ -40,15 +40,14 @@ def look_again(
     normal: int,
     settings: SecondLookSettings,
 ) -> Candidates:
-    """Keep the candidates that Selector and diagnoser together find most suspicious, of an exam of so many frames."""
+    """Keep the candidates that the diagnoser finds least normal, of an exam of so many frames."""
     if settings.second_share == 1:
         return candidates
-    score = agreed_score(candidates.score, diagnoser(candidates)[:, normal])
+    score = second_score(candidates.score, diagnoser(candidates)[:, normal])
     rows = highest(score, np.arange(len(score)), settings.second_share * frames)
     return replace(candidates, score=score)[rows]
 
 
-def agreed_score(score: Floats, normal: Floats) -> Floats:
-    """Average the log-odds of s_t and 1 - p_t(normal); what cannot be looked at again keeps its first score."""
-    both = sigmoid(np.asarray(0.5 * (log_odds(score) - log_odds(normal)), np.float32))
-    return np.where(np.isnan(normal), score, both)
+def second_score(score: Floats, normal: Floats) -> Floats:
+    """Return 1 - p_t(normal) instead of s_t; what cannot be looked at again keeps its first score."""
+    return np.where(np.isnan(normal), score, 1 - normal)
