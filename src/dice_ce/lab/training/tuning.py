@@ -41,7 +41,7 @@ from dice_ce.types import Progress
 
 TRIAL_COLUMNS = ("method", "trial", "ldr", "sensitivity", "redundancy_window", "items", "settings")
 TRIALS = 200
-TRIALS_PER_WEAVING = 10
+TRIALS_PER_WEAVING = 4
 """Trials that share candidates and contexts, which is what costs time."""
 MOST_ITEMS = float(BUDGET)
 """Items per exam, on average, that a summary may have: the budget of the baselines."""
