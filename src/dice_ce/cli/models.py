@@ -80,6 +80,7 @@ def add_commands(commands: Any) -> None:
     writes(tune, "--out", a_bundle, metavar="BUNDLE", help="write the bundle with the chosen settings there")
     tune.add_argument("--split", default="validation", help="exams to tune on (default: validation; never test)")
     tune.add_argument("--trials", type=positive_int, default=200, help="for DiCE and each baseline (default: 200)")
+    tune.add_argument("--methods", nargs="+", help="some methods only, for instance dice aks (default: all)")
     tune.add_argument("--workers", type=positive_int, help="processes to use (default: all cores)")
     add_seed_option(tune)
     writes(tune, "--log", a_file, metavar="CSV", help="write all trials of all methods there")
@@ -222,6 +223,7 @@ def _diagnosers(chosen: str, of_folds: str | None) -> tuple[OnnxEncoder | None, 
 
 def run_tune(options: argparse.Namespace) -> int:
     """Tune DiCE and the baselines."""
+    from dice_ce.benchmark.methods import METHODS
     from dice_ce.benchmark.networks import Networks
     from dice_ce.features.extraction import cpu_count
     from dice_ce.lab.training.tuning import (
@@ -242,6 +244,8 @@ def run_tune(options: argparse.Namespace) -> int:
         raise UsageError(f"--weights: {len(weights)} for {len(options.data)} datasets; give one for each")
     if options.out:
         check_export(options.bundle, options.out)
+    if unknown := [name for name in options.methods or () if name not in METHODS]:
+        raise UsageError(f"--methods {unknown[0]}: no such method; there are {', '.join(METHODS)}")
     networks = Networks.load(options.bundle, options.folds)
     chosen = [networks.exams(dataset, options.split) for dataset in _datasets(options.data, networks.bundle.taxonomy)]
     with progress_bars() as watch:
@@ -252,6 +256,7 @@ def run_tune(options: argparse.Namespace) -> int:
             grounds,
             networks.bundle,
             options.profile,
+            methods=options.methods,
             trials=options.trials,
             seed=options.seed,
             workers=options.workers or cpu_count(),
@@ -263,7 +268,7 @@ def run_tune(options: argparse.Namespace) -> int:
         write_trials(options.log, tuned)
     if options.out:
         others = {name: result.best.settings for name, result in tuned.items() if name != "dice"}
-        export_bundle(options.bundle, options.out, profiles=profiles, tuned=others)
+        export_bundle(options.bundle, options.out, profiles=profiles, tuned={**networks.bundle.tuned, **others})
     facts = {
         "disclaimer": DISCLAIMER,
         "best": {name: trial_facts(result) for name, result in tuned.items()},

@@ -259,17 +259,19 @@ def tune_all(
     bundle: Bundle,
     profile: str,
     *,
+    methods: Sequence[str] | None = None,
     trials: int = TRIALS,
     seed: int = 0,
     workers: int = 1,
     watch: Watch,
 ) -> dict[str, Tuned]:
-    """Tune every method, from the settings of a profile on."""
+    """Tune every method, or some, from the settings of a profile on."""
     start = values_of(bundle.settings(profile))
     with closing(Scorer(grounds, workers)) as scorer:
         return {
             key: tune_method(scorer, method, start, trials=trials, seed=seed, progress=watch(f"tuning {key}", "trials"))
             for key, method in METHODS.items()
+            if methods is None or key in methods
         }
 
 
@@ -342,10 +344,11 @@ PROFILES: Mapping[str, tuple[str, str, Rank, Values]] = {
 
 
 def make_profiles(where: str, tuned: Mapping[str, Tuned]) -> dict[str, Profile]:
-    """Choose the best trial for every profile, and say what was measured with it; `where` names the exams."""
+    """Choose the best trial for every profile whose method was tuned, and say what was measured with it; `where` names the exams."""
     return {
         name: _profile(where, tuned[method], about, rank, more)
         for name, (method, about, rank, more) in PROFILES.items()
+        if method in tuned
     }
 
 
