@@ -252,6 +252,24 @@ def test_processes_that_share_the_exams_find_the_same(dataset: Path, bundle_fold
     assert found[0] == found[1]
 
 
+def test_methods_that_are_not_tuned_keep_their_settings(
+    dataset: Path, bundle_folder: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    words = ["tune", "--data", str(dataset), "--bundle", str(bundle_folder), "--trials", "2"]
+    first, second = tmp_path / "first", tmp_path / "second"
+    assert main([*words, "--workers", "1", "--out", str(first)]) == 0
+    words[4] = str(first)
+    assert main([*words, "--workers", "1", "--seed", "3", "--methods", "aks", "dice", "--out", str(second)]) == 0
+    before, after = load_bundle(first), load_bundle(second)
+    assert after.tuned.keys() == before.tuned.keys()
+    assert {key: after.tuned[key] for key in before.tuned if key != "aks"} == {
+        key: value for key, value in before.tuned.items() if key != "aks"
+    }
+    assert after.profiles["paper"] == before.profiles["paper"]
+    assert main([*words, "--methods", "magic"]) == 2
+    assert "--methods magic: no such method; there are dice, " in capsys.readouterr().err
+
+
 def test_with_several_datasets_a_fold_is_left_out_at_a_time() -> None:
     """One trial is right about fold 0, the other about patient c, who is fold 1: the first is best on all others of
     fold 0 as long as some of them stay.

@@ -344,7 +344,10 @@ PROFILES: Mapping[str, tuple[str, str, Rank, Values]] = {
 
 
 def make_profiles(where: str, tuned: Mapping[str, Tuned]) -> dict[str, Profile]:
-    """Choose the best trial for every profile whose method was tuned, and say what was measured with it; `where` names the exams."""
+    """Choose the best trial for every profile whose method was tuned, and say what was measured with it.
+
+    `where` names the exams.
+    """
     return {
         name: _profile(where, tuned[method], about, rank, more)
         for name, (method, about, rank, more) in PROFILES.items()
