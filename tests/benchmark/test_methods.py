@@ -225,7 +225,7 @@ def test_a_network_is_asked_about_every_frame_once_and_never_again(
     with row.open() as opened:
         alone = [network.encode(opened.image(int(frame), size=32)[None]).argmax() for frame in chosen.frames]
     assert chosen.labels.tolist() == alone
-    METHODS["dice"].run(exam, {"tau_s": 0.4, "second_share": 0.2})
+    METHODS["dice"].run(exam, {"tau_s": 0.4})
     prepare(row, second)
     assert sum(seen) == 80, "what it said is kept"
 

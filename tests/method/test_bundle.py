@@ -23,7 +23,7 @@ from tests.material import tiny_head, write_tiny_encoder
 
 SETTINGS = Settings(
     SelectorSettings(tau_s=0.6),
-    weaver=WeaverSettings(delta_fine=0.2, max_span=300.0, tokens=TokenSettings(token_unit=5.0)),
+    WeaverSettings(delta_fine=0.2, max_span=300.0, tokens=TokenSettings(token_unit=5.0)),
     converger=ConvergerSettings(tau_agree=0.25, tau_min=0.55),
 )
 SHORT = Profile(Settings(converger=ConvergerSettings(tau_min=0.9)), "sure findings only")

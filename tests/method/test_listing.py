@@ -7,7 +7,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from dice_ce.exam.frames import FrameTable
-from dice_ce.method.beyond.listing import ListingSettings, list_items, sureness
+from dice_ce.method.beyond.listing import ListingSettings, list_items
 from dice_ce.method.chain import Diagnosed, Judged, Woven
 from dice_ce.method.converger import ConvergerSettings, converge
 from dice_ce.method.keyframes import Keyframes
@@ -52,14 +52,6 @@ def test_a_limit_keeps_the_surest() -> None:
     assert verdicts(list_items(judged, ListingSettings(most_items=0))) == ["beyond_limit", "beyond_limit"]
 
 
-def test_with_doubt_several_frames_count_more_than_a_surer_one() -> None:
-    """One frame of doubt: 0.8 of one frame is worth 0.40, 0.7 of four 0.56."""
-    judged = judge([[LESS_SURE] * 4, [SURE]], [0.0, 9.0])
-    assert verdicts(list_items(judged, ListingSettings(most_items=1, doubt=1.0))) == ["kept", "beyond_limit"]
-    assert verdicts(list_items(judged, ListingSettings(apart_seconds=10, doubt=1.0))) == ["kept", "beside_surer"]
-    assert [round(one.confidence, 6) for one in judged.judgments] == [0.7, 0.8], "the confidence itself stays"
-
-
 def test_of_contexts_equally_sure_the_earlier_is_kept() -> None:
     judged = judge([[SURE], [SURE]], [0.0, 900.0])
     assert verdicts(list_items(judged, ListingSettings(most_items=1))) == ["kept", "beyond_limit"]
@@ -92,20 +84,19 @@ frame = st.lists(st.floats(0.01, 1), min_size=3, max_size=3).map(lambda row: (np
     st.lists(st.floats(0, 200), min_size=8, max_size=8),
     st.sampled_from([0.0, 30.0]),
     st.sampled_from([None, 0, 1, 3]),
-    st.sampled_from([0.0, 2.0]),
 )
 @settings(deadline=None)
 def test_nothing_is_lost_and_items_lie_apart(
-    contexts: list[list[list[float]]], seconds: list[float], apart: float, most: int | None, doubt: float
+    contexts: list[list[list[float]]], seconds: list[float], apart: float, most: int | None
 ) -> None:
     before = judge(contexts, sorted(seconds[: len(contexts)]))
-    after = list_items(before, ListingSettings(apart, doubt, most))
+    after = list_items(before, ListingSettings(apart, most))
     for old, new in zip(before.judgments, after.judgments, strict=True):
         assert all(vars(new)[name] is value for name, value in vars(old).items() if name != "verdict")
         assert new.verdict == old.verdict or old.verdict == "kept"
     kept = [after.keyframes.seconds(one) for one in after.kept]
     assert len(kept) == len(before.kept) if not apart and most is None else len(kept) <= (most or len(before.kept))
     assert apart == 0 or all(abs(a - b) > apart for i, a in enumerate(kept) for b in kept[:i])
-    least = min((sureness(one, doubt) for one in after.kept), default=0.0)
-    passed_over = [sureness(one, doubt) for one in after.judgments if one.verdict == "beyond_limit"]
+    least = min((one.confidence for one in after.kept), default=0.0)
+    passed_over = [one.confidence for one in after.judgments if one.verdict == "beyond_limit"]
     assert not kept or max(passed_over, default=0.0) <= least

@@ -212,7 +212,7 @@ def test_an_empty_candidate_set_gives_an_empty_summary(exam: Exam) -> None:
     def look(_: Screened) -> np.ndarray:
         return np.empty((0, 3), np.float32)
 
-    woven = weave_contexts(screened, look, LABELS, Settings())
+    woven = weave_contexts(screened, Settings())
     judged = judge_contexts(diagnose_contexts(woven, look, LABELS, Settings()), Settings())
     summary = assemble(exam, features, screened, judged, PROVENANCE)
     assert summary.items == ()

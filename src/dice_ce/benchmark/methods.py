@@ -64,10 +64,10 @@ class ReadyExam:
 
     def diagnosed(self, settings: Settings) -> Diagnosed:
         """Weave and diagnose, unless the last settings gave the same contexts: this is what tuning waits for."""
-        key = settings.selector, settings.second_look, settings.weaver, settings.looks
+        key = settings.selector, settings.weaver, settings.looks
         if key not in self._known:
             self._known.clear()
-            woven = weave_contexts(self.screened, self.diagnose, self.taxonomy, settings)
+            woven = weave_contexts(self.screened, settings)
             self._known[key] = diagnose_contexts(woven, self.diagnose, self.taxonomy, settings)
         return self._known[key]
 

@@ -22,7 +22,6 @@ from dice_ce.features.store import Features
 from dice_ce.method.beyond.listing import list_items
 from dice_ce.method.beyond.looks import rows_to_look_at
 from dice_ce.method.beyond.prior import adapt
-from dice_ce.method.beyond.second_look import look_again
 from dice_ce.method.beyond.where import locate_evidence
 from dice_ce.method.bundle import DEFAULT_PROFILE, Bundle, load_bundle
 from dice_ce.method.chain import Diagnosed, Judged, Woven
@@ -116,19 +115,16 @@ def summarize_features(
 ) -> Summary:
     """Go from features, of the whole exam or a part of it, to the summary."""
     screened = screen(features, bundle.selector, exam.clock)
-    woven = weave_contexts(screened, diagnoser, bundle.taxonomy, settings)
-    judged = judge_contexts(diagnose_contexts(woven, diagnoser, bundle.taxonomy, settings), settings)
+    diagnosed = diagnose_contexts(weave_contexts(screened, settings), diagnoser, bundle.taxonomy, settings)
+    judged = judge_contexts(diagnosed, settings)
     marks = locate_evidence(exam, judged, bundle)
     unfamiliar = bundle.familiarity.unfamiliar_share(screened.vectors) if bundle.familiarity else None
     return assemble(exam, features, screened, judged, made, bundle.reliability, marks, unfamiliar)
 
 
-def weave_contexts(
-    screened: Screened, diagnoser: Callable[[Screened], Floats], taxonomy: Taxonomy, settings: Settings
-) -> Woven:
+def weave_contexts(screened: Screened, settings: Settings) -> Woven:
     """Go from screened frames to contexts of candidates."""
-    first = select(screened, settings.selector)
-    candidates = look_again(first, len(screened), diagnoser, taxonomy.normal, settings.second_look)
+    candidates = select(screened, settings.selector)
     return Woven(candidates, tuple(weave(candidates, settings.weaver)), Keyframes(candidates))
 
 

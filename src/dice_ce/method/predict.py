@@ -16,11 +16,10 @@ from dice_ce.features.extraction import extract
 from dice_ce.features.gate import GateConfig
 from dice_ce.features.images import encode_images
 from dice_ce.files import write_atomically
-from dice_ce.method.beyond.second_look import second_score
 from dice_ce.method.bundle import Bundle
 from dice_ce.method.diagnoser import NetworkDiagnoser
 from dice_ce.method.selector import score_vectors, screen
-from dice_ce.types import Floats, Progress
+from dice_ce.types import Progress
 
 DIGITS = 6
 
@@ -34,7 +33,7 @@ class FrameScores:
     seconds: Sequence[float | None]
     """Exam time, where it is known."""
     score: npt.NDArray[np.float32]
-    """s_t, after the second look if the bundle's default profile has one; NaN where an image could not be decoded."""
+    """s_t; NaN where the image could not be decoded."""
     distributions: npt.NDArray[np.float32]
     """p_t [n, labels]."""
 
@@ -61,9 +60,7 @@ def predict_images(paths: Sequence[Path], bundle: Bundle, progress: Progress | N
         distributions[readable] = diagnoser.diagnose(logits[readable], vectors[readable])
     else:
         distributions[readable] = diagnoser.diagnose(vectors[readable])
-    return FrameScores(
-        [str(path) for path in paths], [None] * len(paths), _as_weighed(score, distributions, bundle), distributions
-    )
+    return FrameScores([str(path) for path in paths], [None] * len(paths), score, distributions)
 
 
 def predict_exam(
@@ -78,16 +75,7 @@ def predict_exam(
     score[found], distributions[found] = screened.score, bundle.diagnoser(exam, screened)
     is_known = exam.clock.is_exam_time
     seconds = [float(exam.clock.seconds(i)) if is_known else None for i in range(len(exam))]
-    return FrameScores(
-        [str(i) for i in range(len(exam))], seconds, _as_weighed(score, distributions, bundle), distributions
-    )
-
-
-def _as_weighed(score: Floats, distributions: Floats, bundle: Bundle) -> Floats:
-    """Return the scores by which a summary would choose."""
-    if bundle.settings().second_look.second_share == 1:
-        return score
-    return second_score(score, distributions[:, bundle.taxonomy.normal])
+    return FrameScores([str(i) for i in range(len(exam))], seconds, score, distributions)
 
 
 def write_scores(target: Path, scores: FrameScores, labels: Sequence[str], *, first_column: str) -> None:

@@ -151,18 +151,12 @@ def candidate_rows(score: Floats, settings: SelectorSettings) -> Ints:
     """Find the frames with s_t >= tau_s (eq. 2), at most a share of all frames: the highest scores.
 
     The share is ours, not the paper's: scores are not equally high in all patients; how many frames somebody can look
-    into is. It is rounded up, so that a short exam keeps a candidate.
+    into is. It is rounded up, so that a short exam keeps a candidate. Where more frames tie at the lowest score that
+    still fits, they are taken evenly over the exam: many scores are exactly 1, and to take the earliest of those would
+    be blind to the rest of the exam.
     """
-    return highest(score, np.flatnonzero(score >= settings.tau_s), settings.candidate_share * len(score))
-
-
-def highest(score: Floats, rows: Ints, share: float) -> Ints:
-    """Return those of some rows with the highest scores, in their order: at most so many, rounded up.
-
-    Where more tie at the lowest score that still fits, they are taken evenly: many scores are exactly 1, and to take
-    the earliest of those would be blind to the rest of the exam.
-    """
-    most = math.ceil(round(share, 6))  # 0.07 * 100 is a little more than 7
+    rows = np.flatnonzero(score >= settings.tau_s)
+    most = math.ceil(round(settings.candidate_share * len(score), 6))  # 0.07 * 100 is a little more than 7
     if len(rows) <= most:
         return rows
     if most == 0:

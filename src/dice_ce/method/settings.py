@@ -7,7 +7,6 @@ from dataclasses import dataclass, field
 from dice_ce.method.beyond.listing import ListingSettings
 from dice_ce.method.beyond.looks import LooksSettings
 from dice_ce.method.beyond.prior import PriorSettings
-from dice_ce.method.beyond.second_look import SecondLookSettings
 from dice_ce.method.converger import ConvergerSettings
 from dice_ce.method.selector import SelectorSettings
 from dice_ce.method.weaver import WeaverSettings
@@ -18,7 +17,6 @@ class Settings:
     """What a profile of a bundle holds."""
 
     selector: SelectorSettings = field(default_factory=SelectorSettings)
-    second_look: SecondLookSettings = field(default_factory=SecondLookSettings)
     weaver: WeaverSettings = field(default_factory=WeaverSettings)
     looks: LooksSettings = field(default_factory=LooksSettings)
     prior: PriorSettings = field(default_factory=PriorSettings)

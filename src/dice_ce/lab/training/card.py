@@ -155,7 +155,7 @@ def figures_text(figures: Figures, taxonomy: Taxonomy) -> str:
     """Write the figures as Markdown tables: inside patients first, then pooled."""
     inside = [
         Table.of(("source", *WithinFigures.HEADER), [(source, *row.columns()) for source, row in part.items()])
-        for part in (figures.within, figures.second)
+        for part in (figures.within, figures.by_diagnoser)
     ]
     header = ("source", "frames", "abnormal", "accuracy", "precision", "recall", "F1", "AUC", "balanced accuracy")
     rows = [
@@ -163,9 +163,17 @@ def figures_text(figures: Figures, taxonomy: Taxonomy) -> str:
         for source, row in figures.selector.items()
     ]
     calibration = f"Calibration error of the diagnoser: {figures.calibration:.3f}."
-    alone, second, pooled = (table.markdown() for table in (*inside, Table.of(header, rows)))
-    after = "After the second look, by the diagnoser's 1 - p(normal):"
-    parts = ("The Selector alone:", alone, after, second, "Pooled over cases, the Selector alone:", pooled, calibration)
+    alone, by_diagnoser, pooled = (table.markdown() for table in (*inside, Table.of(header, rows)))
+    after = "By the diagnoser's 1 - p(normal), were it asked about every frame:"
+    parts = (
+        "The Selector alone:",
+        alone,
+        after,
+        by_diagnoser,
+        "Pooled over cases, the Selector alone:",
+        pooled,
+        calibration,
+    )
     return "\n\n".join([*parts, _confusion_table(figures, taxonomy)])
 
 

@@ -86,8 +86,8 @@ class Figures:
 
     within: dict[str, WithinFigures]
     """Inside patients, by source: what counts."""
-    second: dict[str, WithinFigures]
-    """The same after the second look: by the diagnoser's 1 - p(normal)."""
+    by_diagnoser: dict[str, WithinFigures]
+    """The same by the diagnoser's 1 - p(normal), which it could say about every frame, but is asked for few."""
     selector: dict[str, SelectorFigures]
     """By source, all frames first."""
     balanced: dict[str, Estimate]

@@ -1,7 +1,7 @@
 """The list: which of the contexts that the converger kept become items. Ours, not the paper's.
 
-The surest comes first, and one frame alone may be believed less than several that agree. What lies right beside a surer
-one is set aside, because both would be read as one moment, and a list may have a limit: a reader's time has one.
+The surest comes first. What lies right beside a surer one is set aside, because both would be read as one moment, and
+a list may have a limit: a reader's time has one.
 """
 
 from __future__ import annotations
@@ -9,7 +9,6 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 
 from dice_ce.method.chain import Judged
-from dice_ce.method.converger import Judgment
 from dice_ce.settings import setting
 
 
@@ -25,14 +24,6 @@ class ListingSettings:
         rule="One item at a time",
         off=0.0,
     )
-    doubt: float = setting(
-        0.0,
-        "frames of doubt that every context has against it when the surest is sought: one frame alone is believed less",
-        low=0,
-        search=(0.0, 1.0, 3.0),
-        rule="Doubt",
-        off=0.0,
-    )
     most_items: int | None = setting(None, "most items of a summary, the surest ones", low=0)
 
 
@@ -40,7 +31,7 @@ def list_items(judged: Judged, settings: ListingSettings) -> Judged:
     """Set aside what lies beside a surer context, or beyond the limit; ties go to the earlier context."""
     judgments = list(judged.judgments)
     kept: list[float] = []
-    order = sorted(range(len(judgments)), key=lambda i: (-sureness(judgments[i], settings.doubt), i))
+    order = sorted(range(len(judgments)), key=lambda i: (-judgments[i].confidence, i))
     for i in (i for i in order if judgments[i].verdict == "kept"):
         time = judged.keyframes.seconds(judgments[i])
         if settings.apart_seconds and any(abs(time - other) <= settings.apart_seconds for other in kept):
@@ -50,9 +41,3 @@ def list_items(judged: Judged, settings: ListingSettings) -> Judged:
         else:
             kept.append(time)
     return replace(judged, judgments=tuple(judgments))
-
-
-def sureness(judgment: Judgment, doubt: float) -> float:
-    """Return the confidence as if so many more frames had been looked at, and spoken for nothing."""
-    frames = len(judgment.retained)
-    return judgment.confidence * frames / (frames + doubt)
