@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import ctypes
 import multiprocessing
 import os
 import signal
@@ -16,12 +15,12 @@ from typing import Any
 from dice_ce.archive.engine import describe_death
 from dice_ce.archive.items import Died, Limits, Result, Task
 from dice_ce.features.extraction import cpu_count
+from dice_ce.processes import die_with
 
 SMALLEST_MEMORY = 2**30
 """Bytes below which a worker cannot load a model."""
 MEMORY_SHARE = 0.8
 """Of the memory that is available when the run begins, for all workers together."""
-PR_SET_PDEATHSIG = 1
 SUMS_THREADS = "OPENBLAS_NUM_THREADS"
 """How many threads NumPy's sums may have; it is read when NumPy is loaded."""
 
@@ -140,7 +139,7 @@ def sums_in_one_thread() -> Iterator[None]:
 def _serve(connection: Connection, memory: int | None, driver: int) -> None:
     """Work until the driver is gone."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is the driver's affair
-    _die_with(driver)
+    die_with(driver)
     _limit_memory(memory)
     from dice_ce.archive.worker import perform
 
@@ -150,14 +149,6 @@ def _serve(connection: Connection, memory: int | None, driver: int) -> None:
         except (EOFError, OSError):
             return
         connection.send(perform(task))
-
-
-def _die_with(driver: int) -> None:
-    """Have the kernel end this process when the driver dies, however that dies."""
-    if sys.platform == "linux":
-        ctypes.CDLL(None).prctl(PR_SET_PDEATHSIG, signal.SIGKILL)
-        if os.getppid() != driver:  # it died before we asked
-            os._exit(0)
 
 
 def _limit_memory(memory: int | None) -> None:

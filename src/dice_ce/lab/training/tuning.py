@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import signal
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -33,6 +34,7 @@ from dice_ce.method.bundle import Bundle, Profile
 from dice_ce.method.selector import SelectorSettings
 from dice_ce.method.settings import Settings
 from dice_ce.method.weaver import WeaverSettings
+from dice_ce.processes import die_with
 from dice_ce.progress import Watch
 from dice_ce.settings import Value, declarations, values_of, with_values
 from dice_ce.table import aligned
@@ -40,7 +42,7 @@ from dice_ce.types import Progress
 
 TRIAL_COLUMNS = ("method", "trial", "ldr", "sensitivity", "redundancy_window", "items", "settings")
 TRIALS = 200
-TRIALS_PER_WEAVING = 4
+TRIALS_PER_WEAVING = 10
 """Trials that share candidates and contexts, which is what costs time."""
 MOST_ITEMS = float(BUDGET)
 """Items per exam, on average, that a summary may have: the budget of the baselines."""
@@ -135,7 +137,9 @@ class Scorer:
         }
         # A spawned process knows nothing but what it is given: threads of networks do not survive a fork.
         self._pools = [
-            ProcessPoolExecutor(1, get_context("spawn"), initializer=_own, initargs=(self.exams[place::workers],))
+            ProcessPoolExecutor(
+                1, get_context("spawn"), initializer=_own, initargs=(self.exams[place::workers], os.getpid())
+            )
             for place in range(min(workers, len(self.exams)) if workers > 1 else 0)
         ]
 
@@ -163,8 +167,9 @@ _owned: list[ReadyExam] = []
 """The exams of this process, if it is one of several."""
 
 
-def _own(exams: Sequence[ReadyExam]) -> None:
+def _own(exams: Sequence[ReadyExam], driver: int) -> None:
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is for the process that asked; it ends the others
+    die_with(driver)
     _owned.extend(exams)
 
 
