@@ -7,7 +7,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from dice_ce.exam.frames import FrameTable
-from dice_ce.method.beyond.listing import ListingSettings, list_items
+from dice_ce.method.beyond.listing import ListingSettings, abnormality, list_items
 from dice_ce.method.chain import Diagnosed, Judged, Woven
 from dice_ce.method.converger import ConvergerSettings, converge
 from dice_ce.method.keyframes import Keyframes
@@ -46,8 +46,9 @@ def test_by_default_nothing_is_set_aside() -> None:
     assert verdicts(after) == verdicts(before) == ["kept", "kept", "normal", "low_confidence"]
 
 
-def test_a_limit_keeps_the_surest() -> None:
-    judged = judge([[LESS_SURE] * 4, [SURE]], [0.0, 9.0])
+def test_a_limit_keeps_what_is_most_surely_a_lesion_whichever_it_is() -> None:
+    """One frame that is 0.95 no normal one, though nobody knows what it is, comes before four of 0.9."""
+    judged = judge([[SURE] * 4, [[0.4, 0.55, 0.05]]], [0.0, 9.0])
     assert verdicts(list_items(judged, ListingSettings(most_items=1))) == ["beyond_limit", "kept"]
     assert verdicts(list_items(judged, ListingSettings(most_items=0))) == ["beyond_limit", "beyond_limit"]
 
@@ -58,8 +59,8 @@ def test_of_contexts_equally_sure_the_earlier_is_kept() -> None:
 
 
 def test_of_contexts_close_together_the_surest_is_kept() -> None:
-    """At 0, 50, 90 and 200 s, the third the surest, then the second; what was set aside sets nothing aside."""
-    frames = [[0.5, 0.3, 0.2], [0.6, 0.3, 0.1], SURE, [0.55, 0.25, 0.2]]
+    """At 0, 50, 90 and 200 s, the third the least normal, then the second; what was set aside sets nothing aside."""
+    frames = [[0.5, 0.3, 0.2], [0.6, 0.3, 0.1], [0.8, 0.15, 0.05], [0.55, 0.25, 0.2]]
     judged = judge([[frame] for frame in frames], [0.0, 50.0, 90.0, 200.0])
 
     def apart(seconds: float) -> list[str]:
@@ -68,6 +69,12 @@ def test_of_contexts_close_together_the_surest_is_kept() -> None:
     assert apart(39.9) == ["kept"] * 4
     assert apart(50.0) == ["kept", "beside_surer", "kept", "kept"]
     assert apart(110.0) == ["beside_surer", "beside_surer", "kept", "beside_surer"]
+
+
+def test_frames_that_were_not_looked_at_have_no_say() -> None:
+    judged = judge([[SURE, SURE], [SURE]], [0.0, 9.0])
+    judged.distributions[0] = np.nan
+    assert abnormality(judged, judged.judgments[0]) == abnormality(judged, judged.judgments[1])
 
 
 def test_what_the_converger_dropped_is_in_nobody_s_way() -> None:
@@ -97,6 +104,6 @@ def test_nothing_is_lost_and_items_lie_apart(
     kept = [after.keyframes.seconds(one) for one in after.kept]
     assert len(kept) == len(before.kept) if not apart and most is None else len(kept) <= (most or len(before.kept))
     assert apart == 0 or all(abs(a - b) > apart for i, a in enumerate(kept) for b in kept[:i])
-    least = min((one.confidence for one in after.kept), default=0.0)
-    passed_over = [one.confidence for one in after.judgments if one.verdict == "beyond_limit"]
+    least = min((abnormality(after, one) for one in after.kept), default=0.0)
+    passed_over = [abnormality(after, one) for one in after.judgments if one.verdict == "beyond_limit"]
     assert not kept or max(passed_over, default=0.0) <= least

@@ -1,14 +1,18 @@
 """The list: which of the contexts that the converger kept become items. Ours, not the paper's.
 
-The surest comes first. What lies right beside a surer one is set aside, because both would be read as one moment, and
-a list may have a limit: a reader's time has one.
+What is most surely a lesion comes first, whichever it is: the context with the least normal frame. How sure a name is
+says little about that, and ordered by it long exams lose a fifth of their findings. What lies right beside a surer one
+is set aside, because both would be read as one moment, and a list may have a limit: a reader's time has one.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
 
+import numpy as np
+
 from dice_ce.method.chain import Judged
+from dice_ce.method.converger import Judgment
 from dice_ce.settings import setting
 
 
@@ -31,7 +35,7 @@ def list_items(judged: Judged, settings: ListingSettings) -> Judged:
     """Set aside what lies beside a surer context, or beyond the limit; ties go to the earlier context."""
     judgments = list(judged.judgments)
     kept: list[float] = []
-    order = sorted(range(len(judgments)), key=lambda i: (-judgments[i].confidence, i))
+    order = sorted(range(len(judgments)), key=lambda i: (-abnormality(judged, judgments[i]), i))
     for i in (i for i in order if judgments[i].verdict == "kept"):
         time = judged.keyframes.seconds(judgments[i])
         if settings.apart_seconds and any(abs(time - other) <= settings.apart_seconds for other in kept):
@@ -41,3 +45,9 @@ def list_items(judged: Judged, settings: ListingSettings) -> Judged:
         else:
             kept.append(time)
     return replace(judged, judgments=tuple(judgments))
+
+
+def abnormality(judged: Judged, judgment: Judgment) -> float:
+    """Return 1 - p_t(normal) of the least normal frame that the diagnoser has looked at."""
+    normal = judged.distributions[judgment.context.rows, judged.taxonomy.normal]
+    return float(1 - np.fmin.reduce(normal))
