@@ -22,13 +22,13 @@ class ListingSettings:
 
     apart_seconds: float = setting(
         0.0,
-        "time within which only the surest context becomes an item",
+        "time within which only the context with the least normal frame becomes an item",
         low=0,
         search=(0.0, 20.0, 60.0, 150.0, 300.0),
         rule="One item at a time",
         off=0.0,
     )
-    most_items: int | None = setting(None, "most items of a summary, the surest ones", low=0)
+    most_items: int | None = setting(None, "most items of a summary: those with the least normal frames", low=0)
 
 
 def list_items(judged: Judged, settings: ListingSettings) -> Judged:
