@@ -7,9 +7,8 @@
 
 DATA holds labelled real frames (see docs/how-to/datasets.md). The networks that ship learn from all cases. Thresholds,
 temperature, reliabilities and settings come from networks of five folds, each asked about cases it never saw; settings
-are tuned on real recordings, all methods, and from there on recordings and spliced exams of these cases together, the
-recordings counting double; the paper's rules stay as they are then, since weaving every candidate of a long exam takes
-minutes. Everything is resumable: features and recordings are kept.
+are tuned from those of the bundle that is there on: all methods on real recordings, then DiCE on recordings and spliced
+exams of these cases together, the recordings counting double. Everything is resumable: features are kept.
 """
 
 from __future__ import annotations
@@ -18,7 +17,7 @@ import argparse
 from pathlib import Path
 
 from dice_ce.cli import main as dice_ce
-from dice_ce.method.bundle import export_bundle
+from dice_ce.method.bundle import export_bundle, load_bundle
 
 
 def main() -> None:
@@ -39,14 +38,14 @@ def main() -> None:
     run(["train", "--data", data, *encoders, *networks, "--folds-out", str(folds), *bundle])
     networks_of_folds = ["--folds", str(folds), "--trials", str(options.trials)]
     recorded = work / "tuned-on-recordings"
-    first = ["--data", str(recordings), "--bundle", str(work / "untuned"), "--out", str(recorded)]
+    export_bundle(work / "untuned", work / "start", profiles=load_bundle(options.out).profiles)
+    first = ["--data", str(recordings), "--bundle", str(work / "start"), "--out", str(recorded)]
     run(["tune", *first, *networks_of_folds])
     spliced, timelines = work / "spliced-0", options.data / "galar" / "events.json"
     splices = ["--timelines", str(timelines), "--out", str(spliced), "--seed", "0", "--exams", "10"]
     run(["data", "splice", "--frames", data, *splices])
     both = ["--data", str(recordings), str(spliced), "--weights", "2", "1", "--bundle", str(recorded)]
-    methods = ["--methods", "dice", "uniform", "aks", "vilamp"]
-    run(["tune", *both, *networks_of_folds, *methods, "--log", str(work / "trials.csv"), "--out", str(tuned)])
+    run(["tune", *both, *networks_of_folds, "--methods", "dice", "--out", str(tuned)])
     export_bundle(tuned, options.out)
 
 
