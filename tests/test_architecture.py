@@ -59,7 +59,7 @@ def test_no_arrow_points_up(name: str) -> None:
 
 def test_every_module_stands_in_a_room_or_is_known_by_all() -> None:
     common = {"__init__", "errors", "extras", "taxonomy", "settings", "types", "files"}
-    common |= {"csvfile", "table", "plotting", "progress"}
+    common |= {"csvfile", "table", "plotting", "progress", "processes"}
     assert {name.removesuffix(".py") for name in FILES if "/" not in name} == common
     assert {name.split("/")[0] for name in FILES if "/" in name} == set(KNOWS)
 
