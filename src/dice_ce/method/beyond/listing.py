@@ -1,8 +1,8 @@
 """The list: which of the contexts that the converger kept become items. Ours, not the paper's.
 
 What is most surely a lesion comes first, whichever it is: the context with the least normal frame. How sure a name is
-says little about that, and ordered by it long exams lose a fifth of their findings. What lies right beside a surer one
-is set aside, because both would be read as one moment, and a list may have a limit: a reader's time has one.
+says nothing about that: ordered by it, the first items of long exams were worse than chance. What lies right beside a
+surer one is set aside, because both would be read as one moment, and a list may have a limit: a reader's time has one.
 """
 
 from __future__ import annotations
