@@ -10,7 +10,7 @@ import pytest
 from dice_ce import DISCLAIMER
 from dice_ce.method.reliability import NOT_MEASURED
 from dice_ce.outputs.pdf import render_html, render_pdf
-from dice_ce.outputs.pdf.content import MOST_LISTED, MOST_PICTURED, limits
+from dice_ce.outputs.pdf.content import MOST_LISTED, MOST_PICTURED, content_of, limits
 from dice_ce.outputs.results import Results
 from tests import peers
 from tests.dicom_material import PATIENT
@@ -42,6 +42,15 @@ def test_it_has_one_to_three_pages_whatever_was_found(summarised: Summarised, tm
     for needed in ("Timeline", "What was not examined", "Signature", "How this was made"):
         assert needed in text
     assert text.count("confirmed") == min(count, MOST_PICTURED)
+
+
+def test_pictures_are_of_the_least_normal_however_sure_their_names_are(summarised: Summarised) -> None:
+    results = with_findings(summarised.results(), MOST_PICTURED + 1)
+    usual = [dataclasses.replace(item, abnormality=0.5, confidence=0.9) for item in results.summary.items]
+    usual[0] = dataclasses.replace(usual[0], abnormality=0.4, confidence=0.99)
+    summary = dataclasses.replace(results.summary, items=tuple(usual))
+    content = content_of(Results(summary, results.keyframes, results.identity))
+    assert [finding["number"] for finding in content["others"]] == [1]
 
 
 def test_few_findings_fit_on_one_page(summarised: Summarised, tmp_path: Path) -> None:

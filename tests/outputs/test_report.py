@@ -63,6 +63,7 @@ def item(start: float, label: str, verdict: Verdict = "kept", support: int = 30,
         id=f"1.{int(start)}",
         label=label,
         confidence=0.8,
+        abnormality=0.9,
         verdict=verdict,
         reason=f"{label} with 80 % of the evidence",
         runner_up="polyp" if label != "polyp" else "ulcer",
@@ -339,10 +340,10 @@ def test_what_lies_beside_a_surer_finding_is_shown_only_if_there_is_such_and_com
 def test_doubtful_contexts_come_before_normal_ones(usual: Summary) -> None:
     text = render_report(usual, dot)
     assert text.index("<h3>Too doubtful") < text.index("<h3>Normal")
-    sure = replace(usual.dropped[1], confidence=0.99)
-    near = replace(usual.dropped[0], confidence=0.39)
-    ordered = most_worth_a_look([sure, usual.dropped[2], replace(usual.dropped[0], confidence=0.2), near])
-    assert [one.confidence for one in ordered] == [0.39, 0.2, 0.8, 0.99]
+    doubtful, normal, other = usual.dropped[:3]
+    likely, unlikely = replace(doubtful, abnormality=0.7), replace(doubtful, abnormality=0.2, confidence=0.99)
+    ordered = most_worth_a_look([replace(normal, abnormality=0.3), replace(other, abnormality=0.9), unlikely, likely])
+    assert [one.abnormality for one in ordered] == [0.7, 0.2, 0.9, 0.3]
 
 
 @pytest.mark.parametrize("count", [1, 2, 11, 12, 13, 200])

@@ -50,6 +50,7 @@ def make_item(name: str, label: str, frame: int, verdict: Verdict, confidence: f
         id=name,
         label=label,
         confidence=confidence,
+        abnormality=confidence,
         verdict=verdict,
         reason="By hand.",
         runner_up="ulcer" if label != "ulcer" else "erosion",

@@ -171,6 +171,7 @@ class FindingRow:
 
     label: str
     confidence: float
+    abnormality: float
     margin: float
     runner_up: str
     frame: int

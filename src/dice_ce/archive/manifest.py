@@ -17,7 +17,7 @@ from dice_ce.archive.items import FindingRow, State
 from dice_ce.errors import InputError, StoreError, UsageError
 from dice_ce.files import write_atomically
 
-FORMAT = "dice-ce/archive/1"
+FORMAT = "dice-ce/archive/2"
 MARK, MANIFEST, LOCK = "archive.json", "manifest.sqlite", "run.lock"
 SCHEMA = """
 create table if not exists exams (
@@ -30,7 +30,7 @@ create table if not exists exams (
 );
 create index if not exists by_content on exams (content_digest);
 create table if not exists findings (
-  content_digest text not null, label text not null, confidence real not null,
+  content_digest text not null, label text not null, confidence real not null, abnormality real not null,
   margin real not null, runner_up text not null, frame integer not null, seconds real not null,
   first_seconds real not null, last_seconds real not null, supporting_frames integer not null
 );

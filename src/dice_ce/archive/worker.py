@@ -236,6 +236,7 @@ def _outcome(task: Task, exam: Exam, features: Features, summary: Summary, secon
             FindingRow(
                 label=one.label,
                 confidence=one.confidence,
+                abnormality=one.abnormality,
                 margin=one.margin,
                 runner_up=one.runner_up,
                 frame=one.keyframe.frame,

@@ -22,6 +22,7 @@ from dice_ce.features.gate import GateConfig
 from dice_ce.features.store import Features
 from dice_ce.files import printable, write_atomically
 from dice_ce.method.beyond.familiar import UNFAMILIAR, unfamiliar_text
+from dice_ce.method.beyond.listing import abnormality
 from dice_ce.method.chain import Judged
 from dice_ce.method.converger import Judgment, Verdict
 from dice_ce.method.reliability import NOT_MEASURED, Reliability
@@ -76,6 +77,9 @@ class SummaryItem:
     """Coarse and fine number of the context: `3.12`."""
     label: str
     confidence: Share
+    """How sure the label is."""
+    abnormality: Share
+    """How sure it is that there is anything: 1 - p(normal) of the least normal frame. Lists are ordered by it."""
     verdict: Verdict
     reason: str
     """Why it was kept or dropped, for people."""
@@ -295,6 +299,7 @@ def _describe(
         id=f"{judgment.context.coarse + 1}.{judgment.context.fine + 1}",
         label=labels[judgment.label],
         confidence=round(judgment.confidence, DIGITS),
+        abnormality=round(abnormality(judged, judgment), DIGITS),
         verdict=judgment.verdict,
         reason=_reason(judgment, labels),
         runner_up=labels[judgment.runner_up],

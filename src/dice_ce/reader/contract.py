@@ -203,9 +203,10 @@ class Rung(Model):
 
     count: int
     """Contexts shown."""
-    least_confidence: float
     context: str
     """The one that this step adds."""
+    abnormality: float
+    """How sure it is that this one shows anything."""
     seconds: float
     """Predicted time to read so many."""
 
@@ -267,7 +268,7 @@ class ExamDetails(Model):
     contexts: tuple[Context, ...]
     """In order of time; kept and set aside."""
     slider: tuple[Rung, ...]
-    """The surest first."""
+    """What is most surely a lesion first; what was kept before what was set aside."""
     slider_start: int
     """How many the software kept."""
     seconds_per_finding: float

@@ -192,10 +192,10 @@ def exam_view(loaded: Loaded, clock: Clock, video: VideoFacts, review: c.Review,
 
 
 def slider(items: Sequence[SummaryItem], pace: float) -> tuple[c.Rung, ...]:
-    """Order all contexts by how sure they are; what was kept comes before what was set aside."""
-    ranked = sorted(items, key=lambda one: (one.verdict != "kept", -one.confidence, one.keyframe.frame, one.id))
+    """Order all contexts as the list was: the least normal first, what was kept before what was set aside."""
+    ranked = sorted(items, key=lambda one: (one.verdict != "kept", -one.abnormality, one.keyframe.frame, one.id))
     return tuple(
-        c.Rung(count=count, least_confidence=item.confidence, context=item.id, seconds=round(count * pace, 1))
+        c.Rung(count=count, context=item.id, abnormality=item.abnormality, seconds=round(count * pace, 1))
         for count, item in enumerate(ranked, start=1)
     )
 

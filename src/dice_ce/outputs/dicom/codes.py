@@ -85,6 +85,7 @@ FIRST_TIME = _ours("FIRST-TIME", "Time of the first frame of the finding", "no c
 LAST_TIME = _ours("LAST-TIME", "Time of the last frame of the finding", "no code in PS3.16")
 FRAME = _ours("FRAME", "Frame of the exam, counted from 0", "no code in PS3.16; frames in DICOM count from 1")
 SUPPORT = _ours("SUPPORT", "Frames that support the finding", "no code in PS3.16")
+ABNORMALITY = _ours("ABNORMALITY", "Probability of the least normal frame not to be normal", "a quantity of the method")
 SCORE = _ours("SCORE", "Suspicion of the key frame", "a quantity of the method (docs/explanation/method.md)")
 PROBABILITY = _ours("PROBABILITY", "Probability of the label in the key frame", "a quantity of the method")
 MARGIN = _ours("MARGIN", "Lead over the next label", "a quantity of the method")
@@ -99,8 +100,8 @@ FACT = _ours("FACT", "Fact of the exam", "no code in PS3.16; path and value as i
 
 CONCEPTS: tuple[Coded, ...] = (
     REPORT, PROCEDURE, FOR_RESEARCH, FINDING, CERTAINTY, PARAMETERS, COMMENT, YES, NO, EVALUATIONS, PERCENT, SECOND,
-    UNITY, EXAM_TIME, PLAYBACK_TIME, FIRST_TIME, LAST_TIME, FRAME, SUPPORT, SCORE, PROBABILITY, MARGIN,
-    RUNNER_UP, PROVISIONAL, FELL_BACK, RELIABILITY, REASON, KEYFRAME_FILE, MARK, FACT,
+    UNITY, EXAM_TIME, PLAYBACK_TIME, FIRST_TIME, LAST_TIME, FRAME, SUPPORT, ABNORMALITY, SCORE, PROBABILITY,
+    MARGIN, RUNNER_UP, PROVISIONAL, FELL_BACK, RELIABILITY, REASON, KEYFRAME_FILE, MARK, FACT,
 )  # fmt: skip
 """All that are not labels."""
 

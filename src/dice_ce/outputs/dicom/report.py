@@ -127,6 +127,7 @@ def _measured(summary: Summary, item: SummaryItem) -> Iterator[tuple[Coded, floa
     yield codes.LAST_TIME, item.last_seconds, codes.SECOND
     yield codes.FRAME, item.keyframe.frame, codes.UNITY
     yield codes.SUPPORT, len(item.support), codes.UNITY
+    yield codes.ABNORMALITY, _percent(item.abnormality), codes.PERCENT
     yield codes.MARGIN, _percent(item.margin), codes.PERCENT
     yield codes.SCORE, _percent(item.keyframe.score), codes.PERCENT
     yield codes.PROBABILITY, _percent(item.keyframe.probability), codes.PERCENT
@@ -243,6 +244,7 @@ def _item(group: Any, labels: Mapping[tuple[str, str], str]) -> SummaryItem:
         id=str(text(tracking)),
         label=labels[coded(codes.FINDING)],
         confidence=share(codes.CERTAINTY),
+        abnormality=share(codes.ABNORMALITY),
         verdict="kept",
         reason=text(codes.REASON) or "",
         runner_up=labels[coded(codes.RUNNER_UP)],

@@ -18,7 +18,7 @@ from dice_ce.outputs.results import Results
 from dice_ce.taxonomy import NEUTRAL, PALETTE
 
 MOST_PICTURED = 14
-"""Findings with an image; more would not fit on three pages, so the surest have one and the others a line."""
+"""Findings with an image; more would not fit on three pages, so the least normal have one and the others a line."""
 MOST_LISTED = 34
 """Findings with a line only."""
 WIDTH = 178.0
@@ -31,8 +31,8 @@ def content_of(results: Results) -> dict[str, Any]:
     """Collect everything that the template fills in."""
     summary = results.summary
     numbered = list(enumerate(summary.items, start=1))
-    by_confidence = sorted(numbered, key=lambda entry: (-entry[1].confidence, entry[0]))
-    pictured = {position for position, _ in by_confidence[:MOST_PICTURED]}
+    least_normal_first = sorted(numbered, key=lambda entry: (-entry[1].abnormality, entry[0]))
+    pictured = {position for position, _ in least_normal_first[:MOST_PICTURED]}
     findings = [_finding(results, position) for position, _ in numbered]
     others = [finding for finding in findings if finding["number"] not in pictured]
     return {

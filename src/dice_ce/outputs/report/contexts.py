@@ -53,9 +53,5 @@ def dropped_groups(summary: Summary) -> Iterator[DroppedGroup]:
 
 
 def most_worth_a_look(dropped: Sequence[SummaryItem]) -> list[SummaryItem]:
-    """Order by how near each was to being kept: sure doubts first, then doubtful normals."""
-
-    def nearness(item: SummaryItem) -> tuple[bool, float]:
-        return (True, item.confidence) if item.verdict == "normal" else (False, -item.confidence)
-
-    return sorted(dropped, key=nearness)
+    """Order by how near each was to being kept: the least normal first, what was judged normal last."""
+    return sorted(dropped, key=lambda item: (item.verdict == "normal", -item.abnormality))

@@ -32,7 +32,7 @@
  *   lewis: Record<string, any> | null, cecdai: Record<string, any> | null, measures: Measures, note: string,
  *   report: Section[], draft: number | null, signatures: Signature[], undecided: number, undo: string | null,
  *   redo: string | null}} Review
- * @typedef {{count: number, least_confidence: number, context: string, seconds: number}} Rung
+ * @typedef {{count: number, context: string, abnormality: number, seconds: number}} Rung
  * @typedef {{id: string, name: string, disclaimer: string, reader: string | null, second_of: string | null,
  *   is_summarised: boolean, has_newer_results: boolean, frames: number, width: number, height: number,
  *   is_exam_time: boolean, clock: string, knots: [number, number][], undecodable: number[], warnings: string[],

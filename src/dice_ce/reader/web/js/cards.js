@@ -50,12 +50,14 @@ export function asidePanel(page) {
   const element = h("div", { class: "aside" });
   /** @type {Record<string, number>} */
   const shown = {};
+  const places = new Map(page.details.slider.map((rung, place) => [rung.context, place]));
+  const place = (/** @type {Finding} */ finding) => places.get(finding.contexts[0]) ?? 0;
   const draw = () => {
     const review = page.review();
     const dropped = aside(review, toRead(review, page.details, page.count()));
     const groups = Object.entries(VERDICTS).map(([verdict, [name, meaning]]) => {
       const own = dropped.filter((finding) => verdictOf(finding, page) === verdict);
-      own.sort((a, b) => (b.confidence ?? 0) - (a.confidence ?? 0));
+      own.sort((a, b) => place(a) - place(b));
       if (!own.length) return null;
       const most = shown[verdict] ?? MOST_ASIDE;
       const rest = own.length - most;
