@@ -1,6 +1,7 @@
 """The benchmark of all methods, on tiny exams with a random bundle."""
 
 import json
+import shutil
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
@@ -194,6 +195,28 @@ def test_the_benchmark_writes_tables_and_what_evaluate_reads(
         scored = json.loads(capsys.readouterr().out)["methods"][0]["figures"]
         assert scored["ldr"] == figures[method]["ldr"]
         assert scored["redundancy"] == figures[method]["redundancy"]
+
+
+def test_several_datasets_are_scored_as_one(
+    dataset: Path, bundle_folder: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """The exams of a copy, called something else: the same figures, of twice as many exams."""
+    copy = tmp_path / "copy"
+    shutil.copytree(dataset, copy)
+    for table in ("exams.csv", "findings.csv"):
+        head, *lines = (copy / table).read_text().splitlines()
+        (copy / table).write_text("\n".join([head, *(f"copy-{line}" for line in lines)]) + "\n")
+    shared = ["--bundle", str(bundle_folder), "--methods", "aks", "--json"]
+    figures = []
+    for folders in ([dataset], [dataset, copy]):
+        out = tmp_path / f"results-{len(folders)}"
+        assert main(["benchmark", "--data", *map(str, folders), "--out", str(out), *shared]) == 0
+        figures.append(json.loads(capsys.readouterr().out)["figures"]["aks"]["ldr"])
+    assert figures[1]["value"] == figures[0]["value"]
+    assert figures[1]["bottom"] == 2 * figures[0]["bottom"]
+    assert (out / "results.md").read_text().startswith(f"# Benchmark on '{dataset.name}' and 'copy'")
+    assert main(["benchmark", "--data", str(dataset), str(dataset), "--out", str(tmp_path / "no"), *shared]) == 1
+    assert "stands in two datasets; call one of them something else" in capsys.readouterr().err
 
 
 def test_the_benchmark_scores_what_summarize_writes_with_the_same_profile(

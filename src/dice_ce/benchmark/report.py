@@ -108,7 +108,7 @@ def _page(results: Results, tables: dict[str, Table], plots: dict[str, str], com
     findings = sum(len(annotation.findings) for annotation in results.dataset.annotations.values())
     diagnosers = ", ".join((f"own {results.diagnoser}", *results.parameters))
     lines = [
-        f"# Benchmark on '{results.dataset.folder.resolve().name}'",
+        f"# Benchmark on {results.dataset.title}",
         "",
         f"**{DISCLAIMER}** {exams} exams, {findings} reported findings. Bundle `{results.bundle.name}` "
         f"({results.bundle.digest[:12]}), diagnoser: {diagnosers}. Made by `{command}`. Intervals: 95 %, from "

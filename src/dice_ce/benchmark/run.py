@@ -230,25 +230,17 @@ def run_on_exams(rows: Sequence[Row], dataset: Dataset, networks: Networks, watc
         if exam.truth is not None:
             is_lesion = exam.truth != exam.taxonomy.normal
             run.screened.append(ScreenedExam(exam.exam_id, exam.screened.score, is_lesion))
-        for row, chosen in run_rows(rows, exam).items():
-            run.selections[row.key][exam.exam_id] = chosen
+        own_budget: int | None = None
         for row in rows:
-            if row.group in CURVED:
+            # Ablations may show as many items as DiCE itself does in this exam, and no more.
+            chosen = row.run(exam, own_budget if row.group == "ablation" else None)
+            own_budget = len(chosen.frames) if row.group == "ours" else own_budget
+            run.selections[row.key][exam.exam_id] = chosen
+            if row.group in CURVED:  # right away: an exam remembers the contexts of the last settings only
                 curve = run.curves.setdefault(row.key, {budget: {} for budget in BUDGETS})
                 for budget, by_exam in curve.items():
                     by_exam[exam.exam_id] = row.run(exam, budget)
     return run
-
-
-def run_rows(rows: Sequence[Row], exam: ReadyExam) -> dict[Row, Selections]:
-    """Run all methods on an exam; ablations may show as many items as DiCE itself does there, and no more."""
-    chosen: dict[Row, Selections] = {}
-    budget: int | None = None
-    for row in rows:
-        chosen[row] = row.run(exam, budget if row.group == "ablation" else None)
-        if row.group == "ours":
-            budget = len(chosen[row].frames)
-    return chosen
 
 
 def relabel_all(

@@ -43,7 +43,8 @@ def add_commands(commands: Any) -> None:
     )
 
     benchmark = command(commands, "benchmark", run_benchmark, "run DiCE, its ablations and all baselines on a dataset")
-    benchmark.add_argument("--data", type=Path, required=True, metavar="DATASET", help="folder with exams.csv")
+    data_help = "folders with exams.csv; several are scored together"
+    benchmark.add_argument("--data", type=Path, nargs="+", required=True, metavar="DATASET", help=data_help)
     place = a_folder("results.md", "predictions")
     writes(benchmark, "--out", place, required=True, metavar="DIR", help="tables, plots and predictions")
     needs(benchmark, DRAWING)
@@ -95,11 +96,13 @@ def run_benchmark(options: argparse.Namespace) -> int:
     from dice_ce.benchmark.networks import Networks
     from dice_ce.benchmark.report import write_report
     from dice_ce.benchmark.run import choose, list_rows, run_benchmark
-    from dice_ce.datasets.folder import load_dataset
+    from dice_ce.datasets.folder import load_dataset, together
 
     networks = Networks.load(options.bundle, options.folds)
     bundle = networks.bundle
-    dataset = networks.exams(load_dataset(options.data, bundle.taxonomy), options.split)
+    dataset = together(
+        [networks.exams(load_dataset(folder, bundle.taxonomy), options.split) for folder in options.data]
+    )
     # Names are understood before hours of work and gigabytes of weights.
     choose(list_rows(bundle, options.profile, is_truth_known=True), options.methods)
     diagnosers = list_diagnosers(options.diagnoser, _vlm_options(options), dataset) if options.diagnoser else ()

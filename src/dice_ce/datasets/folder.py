@@ -8,8 +8,8 @@ videos         wherever `video` points to, relative to the folder
 
 from __future__ import annotations
 
-from collections import defaultdict
-from collections.abc import Callable, Container, Iterable, Mapping
+from collections import Counter, defaultdict
+from collections.abc import Callable, Container, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
@@ -58,6 +58,13 @@ class Dataset:
     folder: Path
     exams: tuple[ExamRow, ...]
     annotations: Mapping[str, Annotation]
+    name: str = ""
+    """What tables call it, unless that is the name of its folder."""
+
+    @property
+    def title(self) -> str:
+        """What tables call it."""
+        return self.name or f"'{self.folder.resolve().name}'"
 
     def of(self, split: str) -> Dataset:
         """Keep the exams of one split."""
@@ -65,7 +72,7 @@ class Dataset:
         if not exams:
             known = sorted({row.split for row in self.exams if row.split})
             raise InputError(f"{self.folder}: no exam in the split '{split}'; there is {', '.join(known) or 'none'}")
-        return Dataset(self.folder, exams, {row.exam_id: self.annotations[row.exam_id] for row in exams})
+        return replace(self, exams=exams, annotations={row.exam_id: self.annotations[row.exam_id] for row in exams})
 
     def leaking_patients(self) -> list[str]:
         """Name the patients that stand in more than one split."""
@@ -73,6 +80,15 @@ class Dataset:
         for row in self.exams:
             splits[row.patient_id].add(row.split)
         return sorted(patient for patient, found in splits.items() if len(found) > 1)
+
+
+def together(datasets: Sequence[Dataset]) -> Dataset:
+    """Make one dataset of several, such as exams that were spliced with different seeds."""
+    exams = tuple(row for dataset in datasets for row in dataset.exams)
+    if doubled := [exam for exam, count in Counter(row.exam_id for row in exams).items() if count > 1]:
+        raise InputError(f"the exam '{doubled[0]}' stands in two datasets; call one of them something else")
+    annotations = {exam: found for dataset in datasets for exam, found in dataset.annotations.items()}
+    return Dataset(datasets[0].folder, exams, annotations, " and ".join(dataset.title for dataset in datasets))
 
 
 def _stop(problem: InputError) -> None:
