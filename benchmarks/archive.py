@@ -46,7 +46,7 @@ from dice_ce.outputs import write_outputs
 from dice_ce.table import Table
 
 SIZES = (1_000, 10_000, 100_000)
-FINDING = FindingRow("ulcer", 0.9, 0.5, "erosion", 100, 100.0, 90.0, 110.0, 5)
+FINDING = FindingRow("ulcer", 0.9, 0.95, 0.5, "erosion", 100, 100.0, 90.0, 110.0, 5)
 
 
 def make_exams(folder: Path, exams: int, frames: int) -> None:

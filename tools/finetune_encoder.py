@@ -1,11 +1,13 @@
 """Fine-tune the encoder of the default bundle: EfficientNet-Lite0 from ImageNet to capsule endoscopy.
 
-    python tools/finetune_encoder.py --data FOLDER --out encoder.onnx            on all cases: what ships
-    python tools/finetune_encoder.py --data FOLDER --out fold-0.onnx --fold 0    on all but those of one fold
+    python tools/finetune_encoder.py --teacher diagnoser.onnx --data FOLDER --out encoder.onnx
+    python tools/finetune_encoder.py --teacher diagnoser-0.onnx --data FOLDER --out fold-0.onnx --fold 0
 
-What is written computes in 8 bits; `--bits 32` keeps the network as it was trained. The encoders of the folds are for
-`dice-ce train --fold-encoders`, which judges the recipe on every case once. All of it is resumable: decoded images and
-the state of the training, at most a minute old, are kept in the work folder. Set MALLOC_MMAP_MAX_=0 and
+The first is trained on all cases and ships; the second on all but those of a fold. A teacher is the diagnoser's own
+network of `tools/finetune_diagnoser.py`; that of a fold must not have seen the fold either. What is written computes in
+8 bits; `--bits 32` keeps the network as it was trained. The encoders of the folds are for `dice-ce train
+--fold-encoders`, which judges the recipe on every case once. All of it is resumable: decoded images and the state of
+the training, at most a minute old, are kept in the work folder. Set MALLOC_MMAP_MAX_=0 and
 MALLOC_TRIM_THRESHOLD_=100000000000 in the environment: glibc otherwise spends half of the time on giving memory back.
 """
 
@@ -28,8 +30,9 @@ from dice_ce.files import cache_root, write_atomically
 from dice_ce.lab.training.examples import Examples, make_examples
 from dice_ce.lab.training.finetune import Recipe, finetune
 from dice_ce.lab.training.images import Images, kept, read_labelled_images
-from dice_ce.lab.training.network import CLASSES, SELECTOR, Network, export_network, pooled, read_network
+from dice_ce.lab.training.network import CLASSES, SELECTOR, TEACHER, Network, export_network, pooled, read_network
 from dice_ce.lab.training.quantize import quantised
+from dice_ce.lab.training.teacher import Teacher
 from dice_ce.progress import ProgressBar
 from dice_ce.taxonomy import VIDEOCAP_12, Taxonomy
 
@@ -56,13 +59,14 @@ def _images(frames: list[LabelledFrame], work: Path) -> Images:
         return kept(work, key, lambda: read_labelled_images(frames, SIZE, bar))
 
 
-def train(examples: Examples, recipe: Recipe, checkpoint: Path) -> Network:
+def train(examples: Examples, recipe: Recipe, checkpoint: Path, teacher: Teacher | None = None) -> Network:
     """Fine-tune, then pool by the maximum, which small lesions need, instead of by the mean."""
     start = OnnxEncoder.from_bytes(imagenet_encoder(0), "efficientnet-lite0")
     assert isinstance(start, OnnxEncoder)
-    network = read_network(start.content, {SELECTOR: 1, CLASSES: len(VIDEOCAP_12)}, frozen=FROZEN)
+    heads = {SELECTOR: 1, CLASSES: len(VIDEOCAP_12)} | ({TEACHER: teacher.dim} if teacher else {})
+    network = read_network(start.content, heads, frozen=FROZEN)
     with ProgressBar("fine-tuning", "steps") as bar:
-        network, _ = finetune(network, examples, recipe, checkpoint=checkpoint, progress=bar)
+        network, _ = finetune(network, examples, recipe, checkpoint=checkpoint, progress=bar, teacher=teacher)
     return pooled(network, "max")
 
 
@@ -78,6 +82,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--data", type=Path, required=True, help="folder with labelled real frames")
     parser.add_argument("--out", type=Path, required=True)
+    parser.add_argument("--teacher", type=Path, metavar="ONNX", help="a diagnoser's own network to learn from")
     parser.add_argument("--fold", type=int, choices=range(FOLDS), help="leave the cases of this fold out")
     parser.add_argument("--work", type=Path, default=cache_root() / "encoder-training", help="where all is kept")
     parser.add_argument("--steps", type=int, default=Recipe().steps)
@@ -88,8 +93,11 @@ def main() -> None:
     options.work.mkdir(parents=True, exist_ok=True)
     examples = training_examples(options.data, options.work, options.fold)
     recipe = replace(Recipe(), steps=options.steps, seed=options.seed)
-    run = f"run-{options.steps}-{options.seed}-{'all' if options.fold is None else options.fold}.pt"
-    network = train(examples, recipe, options.work / run)
+    run = f"run-{options.steps}-{options.seed}-{'all' if options.fold is None else options.fold}"
+    run += ".taught.pt" if options.teacher else ".pt"
+    typical = typical_images(examples, recipe.sizes[-1][1])
+    teacher = Teacher.load(options.teacher.read_bytes(), typical) if options.teacher else None
+    network = train(examples, recipe, options.work / run, teacher)
     plain = options.work / f"{run}.onnx"
     export_network(network, plain, name=NAME, size=options.size)
     content = plain.read_bytes()

@@ -1,8 +1,10 @@
 """Train the bundle that ships: heads on the fine-tuned encoder, calibrated and tuned on cases that were held out.
 
-    for fold in 0 1 2 3 4; do python tools/finetune_encoder.py --data DATA --out WORK/fold-$fold.onnx --fold $fold; done
-    python tools/finetune_encoder.py --data DATA --out WORK/encoder.onnx
-    and the same with tools/finetune_diagnoser.py: WORK/diagnoser-$fold.onnx, WORK/diagnoser.onnx
+    for fold in 0 1 2 3 4; do
+      python tools/finetune_diagnoser.py --start vit_s_focus.onnx --data DATA --out WORK/diagnoser-$fold.onnx --fold $fold
+      python tools/finetune_encoder.py --teacher WORK/diagnoser-$fold.onnx --data DATA --out WORK/fold-$fold.onnx --fold $fold
+    done
+    and both without --fold: WORK/diagnoser.onnx, WORK/encoder.onnx
     python tools/train_default_bundle.py --data DATA --work WORK
 
 DATA holds labelled real frames (see docs/how-to/datasets.md). The networks that ship learn from all cases. Thresholds,

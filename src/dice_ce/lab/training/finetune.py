@@ -25,7 +25,8 @@ from dice_ce.files import write_atomically
 from dice_ce.lab.training.augment import Augmentation, augment, paste
 from dice_ce.lab.training.examples import Examples
 from dice_ce.lab.training.heads import single_threaded
-from dice_ce.lab.training.network import CLASSES, SELECTOR, Network, features, frozen_session, head
+from dice_ce.lab.training.network import CLASSES, SELECTOR, TEACHER, Network, features, frozen_session, head
+from dice_ce.lab.training.teacher import Lesson, Teacher
 from dice_ce.types import Floats, Progress
 
 torch = require("torch", extra="train", purpose="fine-tuning")
@@ -65,6 +66,10 @@ class Recipe:
     another image blended in; half of those without get a harmless patch instead, so that a seam means nothing."""
     inside: float = 0.33
     """Share of a batch that is pairs of a lesion and a normal image of one case, so that the case tells nothing."""
+    said_by_teacher: float = 0.5
+    """Share of a target that is what a teacher says of the image, if there is one, and not its label."""
+    seen_by_teacher: float = 2.0
+    """Weight of the squared error of the teacher's features."""
     augmentation: Augmentation = dataclasses.field(default_factory=Augmentation)
     seed: int = 0
 
@@ -78,26 +83,28 @@ def finetune(
     every: float = 60.0,
     progress: Progress | None = None,
     look: Callable[[int, Network], None] | None = None,
+    teacher: Teacher | None = None,
 ) -> tuple[Network, list[tuple[int, float, float]]]:
     """Train; return the averaged network and the curve (step, selector loss, class loss).
 
     With `checkpoint`, the state is written every so many seconds, and an earlier one is taken up. `look` is called
-    with the averaged network whenever that happens.
+    with the averaged network whenever that happens. With a teacher, the network needs the head TEACHER of its length.
     """
     state = _State.start(network, recipe)
+    mark = fingerprint(recipe, examples) + (f" taught by {teacher.digest}" if teacher is not None else "")
     if checkpoint is not None and checkpoint.exists():
-        state.load(checkpoint, fingerprint(recipe, examples))
+        state.load(checkpoint, mark)
     saved, sessions = time.monotonic(), dict[int, Any]()
     with single_threaded(), ThreadPoolExecutor(WORKERS) as workers:
         for step, pixels, targets in batches(examples, recipe, state.step):
             size = pixels.shape[1]
             if size not in sessions:
                 sessions[size] = frozen_session(network, size, threads=1)
-            state.train(workers, sessions[size], pixels, targets, examples.normal)
+            state.train(workers, sessions[size], pixels, targets, examples.normal, teacher)
             if progress is not None:
                 progress(step + 1, recipe.steps)
             if checkpoint is not None and (time.monotonic() - saved > every or step + 1 == recipe.steps):
-                state.save(checkpoint, fingerprint(recipe, examples))
+                state.save(checkpoint, mark)
                 if look is not None:
                     look(state.step, network.with_parameters(state.mean))
                 saved = time.monotonic()
@@ -150,17 +157,24 @@ class _State:
         return cls(network, recipe, optimiser, rates, mean, 0, [])
 
     def train(
-        self, workers: ThreadPoolExecutor, session: Any, pixels: npt.NDArray[np.uint8], targets: Floats, normal: int
+        self,
+        workers: ThreadPoolExecutor,
+        session: Any,
+        pixels: npt.NDArray[np.uint8],
+        targets: Floats,
+        normal: int,
+        teacher: Teacher | None,
     ) -> None:
         """Take one step; every worker computes the gradient of its share of the batch."""
         recipe, parameters = self.recipe, self.network.parameters()
 
         def gradient(shard: int) -> tuple[float, float, tuple[Any, ...]]:
-            vectors = features(self.network, _frozen(session, pixels[shard::WORKERS]))
+            images, wanted = pixels[shard::WORKERS], targets[shard::WORKERS]
+            vectors = features(self.network, _frozen(session, images))
             generator = torch.Generator().manual_seed((recipe.seed * 1_000_003 + self.step) * WORKERS + shard)
             kept = torch.rand(vectors.shape, generator=generator) >= recipe.dropout
-            wanted = torch.from_numpy(targets[shard::WORKERS])
-            losses = _losses(self.network, vectors * kept / (1 - recipe.dropout), wanted, normal, recipe.smoothing)
+            lesson = teacher(images) if teacher is not None else None
+            losses = _losses(self.network, vectors * kept / (1 - recipe.dropout), wanted, normal, lesson, recipe)
             gradients = torch.autograd.grad(sum(losses), list(parameters.values()))
             return float(losses[0].detach()), float(losses[1].detach()), gradients
 
@@ -214,13 +228,24 @@ def pace(step: int, recipe: Recipe) -> float:
     return 0.5 * (1 + math.cos(math.pi * (step - warm) / max(1.0, recipe.steps - warm)))
 
 
-def _losses(network: Network, vectors: Any, targets: Any, normal: int, smoothing: float) -> tuple[Any, Any]:
-    """Return the cross-entropy of abnormal or not, and that of the labels, which share the mass of their image."""
-    functional = torch.nn.functional
-    abnormal = 1 - targets[:, normal]
-    smooth = abnormal * (1 - smoothing) + smoothing / 2
-    selector = functional.binary_cross_entropy_with_logits(head(network, SELECTOR, vectors)[:, 0], smooth)
-    return selector, functional.cross_entropy(head(network, CLASSES, vectors), targets, label_smoothing=smoothing)
+def _losses(
+    network: Network, vectors: Any, targets: Floats, normal: int, lesson: Lesson | None, recipe: Recipe
+) -> tuple[Any, ...]:
+    """Return the cross-entropy of abnormal or not, that of the labels, which share the mass of their image, and how far
+    the teacher's features were missed.
+    """
+    functional, smoothing, share = torch.nn.functional, recipe.smoothing, recipe.said_by_teacher
+    mixed = targets if lesson is None else (1 - share) * targets + share * lesson.said
+    wanted = torch.from_numpy(mixed.astype(np.float32))
+    smooth = (1 - wanted[:, normal]) * (1 - smoothing) + smoothing / 2
+    losses = (
+        functional.binary_cross_entropy_with_logits(head(network, SELECTOR, vectors)[:, 0], smooth),
+        functional.cross_entropy(head(network, CLASSES, vectors), wanted, label_smoothing=smoothing),
+    )
+    if lesson is None:
+        return losses
+    missed = functional.mse_loss(head(network, TEACHER, vectors), torch.from_numpy(lesson.seen))
+    return (*losses, recipe.seen_by_teacher * missed)
 
 
 def batches(examples: Examples, recipe: Recipe, start: int) -> Iterator[tuple[int, npt.NDArray[np.uint8], Floats]]:

@@ -28,8 +28,8 @@ onnx = require("onnx", extra="train", purpose="training")
 Pixels = npt.NDArray[np.uint8]
 Tensors = dict[str, Any]
 
-CLASSES, SELECTOR = "classes", "selector"
-"""Names of the two linear heads: one output per label, and one for abnormal or not."""
+CLASSES, SELECTOR, TEACHER = "classes", "selector", "teacher"
+"""Names of linear heads: one output per label, one for abnormal or not, and a teacher's feature."""
 POOLS = {"mean": "GlobalAveragePool", "max": "GlobalMaxPool"}
 _KNOWN = {"Transpose", "Cast", "Sub", "Mul", "Conv", "Clip", "Add", *POOLS.values(), "Flatten"}
 
