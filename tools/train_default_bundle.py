@@ -1,8 +1,8 @@
 """Train the bundle that ships: heads on the fine-tuned encoder, calibrated and tuned on cases that were held out.
 
-    for fold in 0 1 2 3 4; do
-      python tools/finetune_diagnoser.py --start vit_s_focus.onnx --data DATA --out WORK/diagnoser-$fold.onnx --fold $fold
-      python tools/finetune_encoder.py --teacher WORK/diagnoser-$fold.onnx --data DATA --out WORK/fold-$fold.onnx --fold $fold
+    for f in 0 1 2 3 4; do
+      python tools/finetune_diagnoser.py --start vit_s_focus.onnx --data DATA --out WORK/diagnoser-$f.onnx --fold $f
+      python tools/finetune_encoder.py --teacher WORK/diagnoser-$f.onnx --data DATA --out WORK/fold-$f.onnx --fold $f
     done
     and both without --fold: WORK/diagnoser.onnx, WORK/encoder.onnx
     python tools/train_default_bundle.py --data DATA --work WORK
