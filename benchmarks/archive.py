@@ -9,7 +9,8 @@ answers at once without decoding anything: those figures are the driver's own.
 
 `--only ratios` answers two questions in a few minutes on two quiet cores: whether a second worker halves the time, and
 whether short exams take longer than their frames, which are those of one long exam that is made of the same packets.
-On a busy machine only the CPU time that it prints means something.
+With `--data DATA` they are real frames of Kvasir-Capsule, a patient per exam: how many contexts there are, and so how
+often the diagnoser looks, depends on what is shown. On a busy machine only the CPU time that it prints means something.
 """
 
 from __future__ import annotations
@@ -24,10 +25,13 @@ import subprocess
 import sys
 import tempfile
 import time
+from collections import defaultdict
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
 import av
+import cv2
+import numpy as np
 
 from dice_ce.archive.engine import Engine
 from dice_ce.archive.items import FindingRow, Item, Limits, Outcome, Recipe, Result, Task
@@ -36,6 +40,7 @@ from dice_ce.archive.manifest import Manifest, create_archive
 from dice_ce.archive.run import Run, places_of
 from dice_ce.archive.sources import find_exams
 from dice_ce.archive.status import read_status
+from dice_ce.datasets.pool import load_pool
 from dice_ce.exam.open import open_exam
 from dice_ce.features.extraction import extract
 from dice_ce.files import CACHE_VARIABLE
@@ -54,6 +59,26 @@ def make_exams(folder: Path, exams: int, frames: int) -> None:
     folder.mkdir()
     for seed in range(exams):
         simulate(folder / f"exam{seed:02d}.mp4", frames=frames, size=240, seed=seed)
+
+
+def make_real_exams(folder: Path, data: Path, exams: int, frames: int) -> None:
+    """Make videos of real frames, two per second as they were taken: as many patients as there are exams."""
+    folder.mkdir()
+    by_case = defaultdict(list)
+    for frame in load_pool(data).frames:
+        if frame.source == "KVASIR" and frame.case:
+            by_case[frame.case].append(frame)
+    long_enough = [case for case, found in sorted(by_case.items()) if len(found) >= frames]
+    if len(long_enough) < exams:
+        sys.exit(f"only {len(long_enough)} patients have {frames} frames; ask for fewer exams or frames")
+    for place, case in enumerate(long_enough[:exams]):
+        with av.open(str(folder / f"exam{place:02d}.mp4"), "w") as container:
+            stream = container.add_stream("libx264", rate=2)
+            stream.width, stream.height, stream.pix_fmt, stream.gop_size = 336, 336, "yuv420p", 30
+            for frame in sorted(by_case[case], key=lambda one: one.number or 0)[:frames]:
+                image = np.asarray(cv2.imread(str(frame.path)))
+                container.mux(stream.encode(av.VideoFrame.from_ndarray(image, format="bgr24")))
+            container.mux(stream.encode())
 
 
 def cpu_seconds() -> float:
@@ -215,11 +240,14 @@ def joined(parts: Sequence[Path], target: Path) -> None:
                 begin = max((packet.pts or 0) + (packet.duration or 0) for packet in packets)
 
 
-def measure_ratios(exams: int, frames: int, runs: int) -> None:
+def measure_ratios(exams: int, frames: int, runs: int, data: Path | None) -> None:
     """Print both ratios, each of neighbouring runs, because the machine's speed changes."""
     with tempfile.TemporaryDirectory() as temporary:
         work = Path(temporary)
-        make_exams(work / "short", exams, frames)
+        if data:
+            make_real_exams(work / "short", data, exams, frames)
+        else:
+            make_exams(work / "short", exams, frames)
         (work / "long").mkdir()
         joined(sorted((work / "short").glob("*.mp4")), work / "long" / "exam.mp4")
         with open_exam(work / "long" / "exam.mp4") as exam:
@@ -338,6 +366,7 @@ def main() -> None:
     parser.add_argument("--exams", type=int, default=20)
     parser.add_argument("--frames", type=int, default=200)
     parser.add_argument("--runs", type=int, default=2)
+    parser.add_argument("--data", type=Path, help="folder with labelled real frames, for --only ratios")
     parser.add_argument("--no-ray", action="store_true")
     parser.add_argument("--only", choices=("throughput", "manifest", "ratios"))
     parser.add_argument("--manifest", type=int, help=argparse.SUPPRESS)
@@ -346,7 +375,7 @@ def main() -> None:
         measure_manifest(options.manifest)
         return
     if options.only == "ratios":
-        measure_ratios(options.exams, options.frames, options.runs)
+        measure_ratios(options.exams, options.frames, options.runs, options.data)
         return
     if options.only != "throughput":
         measure_manifests()
