@@ -1,6 +1,7 @@
 """What an archive costs: exams per hour against the ideal, overhead per exam, and the manifest at 1,000 to 100,000.
 
     python benchmarks/archive.py [--exams 20] [--frames 200] [--runs 2] [--no-ray] [--only throughput|manifest|ratios]
+        [--data DATA]
 
 Throughput is measured on simulated exams with the shipped bundle: every engine and number of workers in turn, several
 times, in one run. The ideal of N workers is the time that one process needs for opening, features and summaries of all

@@ -33,6 +33,22 @@ from dice_ce.taxonomy import NORMAL, VIDEOCAP_12, Taxonomy
 
 WIDTH, SIZE = 8, 64
 RECIPE = Recipe(steps=6, batch=8, sizes=((0.0, 32), (0.5, 64)), rate=3e-3, head_rate=3e-3)
+THOROUGH = dataclasses.replace(
+    RECIPE,
+    steps=80,
+    batch=16,
+    rate=2e-2,
+    head_rate=5e-2,
+    smoothing=0.02,
+    sizes=((0.0, 64),),
+    average=0.5,
+    dropout=0.0,
+    swap_colours=0,
+    counterfactual=0,
+    inside=0,
+    augmentation=NONE,
+)
+"""Enough to learn a few plain images."""
 
 
 def tiny_lite() -> bytes:
@@ -185,23 +201,8 @@ def test_what_is_held_out_is_never_drawn() -> None:
 
 
 def test_training_learns_what_the_images_show(network: Network) -> None:
-    recipe = dataclasses.replace(
-        RECIPE,
-        steps=80,
-        batch=16,
-        rate=2e-2,
-        head_rate=5e-2,
-        smoothing=0.02,
-        sizes=((0.0, 64),),
-        average=0.5,
-        dropout=0.0,
-        swap_colours=0,
-        counterfactual=0,
-        inside=0,
-        augmentation=NONE,
-    )
     examples = some_examples()
-    trained, curve = finetune(network, examples, recipe)
+    trained, curve = finetune(network, examples, THOROUGH)
     assert curve[-1][1] < 0.7 * curve[0][1]
     logits = head(trained, CLASSES, whole_pass(trained, examples.images.pixels))
     assert (logits.argmax(1).numpy() == examples.targets.argmax(1)).mean() > 0.9

@@ -10,28 +10,12 @@ import pytest
 import torch
 
 from dice_ce.errors import EncoderError, InputError
-from dice_ce.lab.training.augment import NONE
 from dice_ce.lab.training.finetune import finetune
 from dice_ce.lab.training.network import CLASSES, SELECTOR, TEACHER, Network, head, read_network
 from dice_ce.lab.training.teacher import Teacher
 from dice_ce.lab.training.transformer import export_transformer
-from tests.lab.test_finetune import RECIPE, some_examples, tiny_lite, whole_pass
+from tests.lab.test_finetune import RECIPE, THOROUGH, some_examples, tiny_lite, whole_pass
 from tests.lab.test_transformer import SIZE, WIDTH, transformer
-
-THOROUGH = dataclasses.replace(
-    RECIPE,
-    steps=80,
-    batch=16,
-    rate=2e-2,
-    head_rate=5e-2,
-    sizes=((0.0, 64),),
-    average=0.5,
-    dropout=0.0,
-    swap_colours=0,
-    counterfactual=0,
-    inside=0,
-    augmentation=NONE,
-)
 
 
 def pupil() -> Network:

@@ -69,7 +69,7 @@ class Teacher:
         return cls(session, plain.outputs, side, seen.mean(axis=0), seen.std(axis=0) + SMALLEST_SPREAD, digest)
 
     def __call__(self, images: Pixels) -> Lesson:
-        """Look at images of any size, one after the other: batches are no faster on a processor."""
+        """Look at images of any size, one after the other, as the network takes them."""
         name = self.session.get_inputs()[0].name
         answers = [self.session.run(list(self.outputs), {name: self._fitting(image)[None]}) for image in images]
         logits, features = (np.concatenate(values) for values in zip(*answers, strict=True))
