@@ -7,9 +7,11 @@ import socket
 from contextlib import closing
 from pathlib import Path
 
+import numpy as np
 import pytest
 
 from dice_ce.cli import main
+from dice_ce.exam.codec import write_image
 from dice_ce.reader.library import file_inputs, find_inputs
 from dice_ce.reader.serve import listen, open_service
 from dice_ce.reader.storage import Storage
@@ -88,6 +90,16 @@ def test_the_worklist_shows_what_was_given_and_forgets_nothing(tmp_path: Path) -
         assert file_inputs(storage, find_inputs([tmp_path]), pytest.fail) == 2
         assert names() == ["a", "b"]
         assert me.get(f"/api/exams/{exam}/review").json()["version"] == 1
+
+
+def test_a_picture_beside_results_hides_none_of_them(tmp_path: Path) -> None:
+    for name in ("a", "b"):
+        (tmp_path / name).mkdir()
+        make_summary(name).write(tmp_path / name / "summary.json")
+    write_image(tmp_path / "screenshot.png", np.zeros((48, 48, 3), np.uint8))
+    found = find_inputs([tmp_path])
+    assert found.results == (tmp_path / "a", tmp_path / "b")
+    assert found.exams == (tmp_path,), "a folder of images is an exam, too"
 
 
 def test_results_made_again_replace_those_that_nobody_has_read(tmp_path: Path) -> None:

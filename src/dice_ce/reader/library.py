@@ -52,7 +52,8 @@ def find_inputs(paths: Sequence[Path]) -> Inputs:
                 inner[:] = []  # what lies in a result is part of it
             elif look_into(here).images:
                 exams[here] = None
-                inner[:] = []
+                # Images are the exam, but somebody may also have put a picture beside results.
+                inner[:] = [name for name in inner if (here / name / SUMMARY).is_file()]
             else:
                 exams |= {here / name: None for name in sorted(files) if _is_video(name)}
     if not results and not exams:
