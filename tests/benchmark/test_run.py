@@ -150,6 +150,20 @@ def test_other_diagnosers_add_rows_for_what_the_baselines_chose_and_leave_the_re
     assert (tmp_path / "b" / "predictions" / "aks@Big-fifths.csv").is_file()
 
 
+def test_a_run_tells_how_many_methods_are_done_in_which_exam(dataset: Path, bundle: Bundle, tmp_path: Path) -> None:
+    told: list[tuple[str, int, int]] = []
+
+    def watch(label: str, unit: str = "frames") -> object:
+        return lambda done, total: told.append((f"{label} {unit}", done, total))
+
+    data = load_dataset(dataset).of("test")
+    run_benchmark(data, Networks(bundle), tmp_path, wanted=["aks"], watch=watch)  # type: ignore[arg-type]
+    last = data.exams[-1].exam_id
+    of_last = [note[1:] for note in told if note[0] == f"{last}, exam {len(data.exams)} of {len(data.exams)} methods"]
+    assert of_last == [(done, len(of_last)) for done in range(1, len(of_last) + 1)]
+    assert len(of_last) > 1
+
+
 def test_the_main_table_has_a_row_per_baseline_and_diagnoser(dataset: Path, bundle: Bundle, tmp_path: Path) -> None:
     results = run_benchmark(
         load_dataset(dataset).of("test"),

@@ -224,14 +224,15 @@ class Run:
 def run_on_exams(rows: Sequence[Row], dataset: Dataset, networks: Networks, watch: Watch) -> Run:
     """Run all methods on one exam after the other, so that only one has to be in memory."""
     run = Run({row.key: {} for row in rows}, {}, [], {})
-    for exam_row in dataset.exams:
+    for place, exam_row in enumerate(dataset.exams, 1):
         exam = prepare(exam_row, networks.of(exam_row), progress=watch(exam_row.exam_id))
+        progress = watch(f"{exam_row.exam_id}, exam {place} of {len(dataset.exams)}", "methods")
         run.seconds[exam.exam_id] = exam.seconds
         if exam.truth is not None:
             is_lesion = exam.truth != exam.taxonomy.normal
             run.screened.append(ScreenedExam(exam.exam_id, exam.screened.score, is_lesion))
         own_budget: int | None = None
-        for row in rows:
+        for done, row in enumerate(rows, 1):
             # Ablations may show as many items as DiCE itself does in this exam, and no more.
             chosen = row.run(exam, own_budget if row.group == "ablation" else None)
             own_budget = len(chosen.frames) if row.group == "ours" else own_budget
@@ -240,6 +241,7 @@ def run_on_exams(rows: Sequence[Row], dataset: Dataset, networks: Networks, watc
                 curve = run.curves.setdefault(row.key, {budget: {} for budget in BUDGETS})
                 for budget, by_exam in curve.items():
                     by_exam[exam.exam_id] = row.run(exam, budget)
+            progress(done, len(rows))
     return run
 
 
