@@ -6,8 +6,8 @@
 DATA holds labelled real frames (see docs/how-to/datasets.md). WORK has encoder.onnx and diagnoser.onnx, which learnt
 from all cases and ship, and fold-0.onnx, diagnoser-0.onnx and so on, which know nothing of one fold. Thresholds,
 temperature, reliabilities and settings come from those of the folds, each asked about cases it never saw; settings are
-tuned from those of the bundle that is there on: all methods on real recordings, then DiCE on recordings and spliced exams
-of these cases together, the recordings counting double. Everything is resumable: features are kept.
+tuned from those of the bundle that is there on: all methods on real recordings, then DiCE on recordings and spliced
+exams of these cases together, the recordings counting double. Everything is resumable: features are kept.
 """
 
 from __future__ import annotations
