@@ -76,17 +76,11 @@ $(START):
 
 bundle: .venv/dev-installed $(START)  ## fine-tune networks of all folds and of all cases, train and tune the bundle that ships
 	for fold in 0 1 2 3 4; do \
-		$(DIAGNOSER) --steps 720 --out $(WORK)/teacher-$$fold.onnx --fold $$fold && \
-		$(FINETUNE) --teacher $(WORK)/teacher-$$fold.onnx --out $(WORK)/fold-$$fold.onnx --fold $$fold || exit 1; \
+		$(DIAGNOSER) --out $(WORK)/diagnoser-$$fold.onnx --fold $$fold && \
+		$(FINETUNE) --teacher $(WORK)/diagnoser-$$fold.onnx --out $(WORK)/fold-$$fold.onnx --fold $$fold || exit 1; \
 	done
-	$(DIAGNOSER) --steps 720 --out $(WORK)/teacher.onnx
-	$(FINETUNE) --teacher $(WORK)/teacher.onnx --out $(WORK)/encoder.onnx
-	$(BIN)/dice-ce train --data $(DICE_CE_DATA) --encoder $(WORK)/encoder.onnx --fold-encoders '$(WORK)/fold-{fold}.onnx' \
-		--views 0 --name selecting --out $(WORK)/selecting --folds-out $(WORK)/selecting-folds
-	for fold in 0 1 2 3 4; do \
-		$(DIAGNOSER) --selector $(WORK)/selecting-folds/fold-$$fold --out $(WORK)/diagnoser-$$fold.onnx --fold $$fold || exit 1; \
-	done
-	$(DIAGNOSER) --selector $(WORK)/selecting --out $(WORK)/diagnoser.onnx
+	$(DIAGNOSER) --out $(WORK)/diagnoser.onnx
+	$(FINETUNE) --teacher $(WORK)/diagnoser.onnx --out $(WORK)/encoder.onnx
 	$(BIN)/python tools/train_default_bundle.py --data $(DICE_CE_DATA) --work $(WORK)
 
 results: .venv/dev-installed  ## run every method on recordings and spliced exams, by networks of held-out folds (after make bundle)

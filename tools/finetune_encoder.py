@@ -45,14 +45,9 @@ FROZEN = 15
 """Convolutions that stay as ImageNet made them: the stem and the first five blocks."""
 
 
-def known_frames(data: Path) -> list[LabelledFrame]:
-    """List the labelled frames; those whose case is not known are left out."""
-    return [frame for frame in load_pool(data).frames if frame.case]
-
-
 def training_examples(data: Path, work: Path, fold: int | None) -> Examples:
-    """Read the frames of all cases, or of all but one fold's."""
-    frames = known_frames(data)
+    """Read the frames of all cases, or of all but one fold's; those whose case is not known are left out."""
+    frames = [frame for frame in load_pool(data).frames if frame.case]
     folds = fold_cases(frames)
     in_training = np.array([folds[frame.case] != fold for frame in frames])
     return make_examples(_images(frames, work), frames, Taxonomy(), in_training)

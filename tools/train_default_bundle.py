@@ -1,12 +1,15 @@
 """Train the bundle that ships: heads on the fine-tuned encoder, calibrated and tuned on cases that were held out.
 
-    make bundle DICE_CE_DATA=DATA WORK=WORK      # makes the networks that this needs, then does this
+    for f in 0 1 2 3 4; do
+      python tools/finetune_diagnoser.py --start vit_s_focus.onnx --data DATA --out WORK/diagnoser-$f.onnx --fold $f
+      python tools/finetune_encoder.py --teacher WORK/diagnoser-$f.onnx --data DATA --out WORK/fold-$f.onnx --fold $f
+    done
+    and both without --fold: WORK/diagnoser.onnx, WORK/encoder.onnx
     python tools/train_default_bundle.py --data DATA --work WORK
 
-DATA holds labelled real frames (see docs/how-to/datasets.md). WORK has encoder.onnx and diagnoser.onnx, which learnt
-from all cases and ship, and fold-0.onnx, diagnoser-0.onnx and so on, which know nothing of one fold. Thresholds,
-temperature, reliabilities and settings come from those of the folds, each asked about cases it never saw; settings are
-tuned from those of the bundle that is there on: all methods on real recordings, then DiCE on recordings and spliced
+DATA holds labelled real frames (see docs/how-to/datasets.md). The networks that ship learn from all cases. Thresholds,
+temperature, reliabilities and settings come from networks of five folds, each asked about cases it never saw; settings
+are tuned from those of the bundle that is there on: all methods on real recordings, then DiCE on recordings and spliced
 exams of these cases together, the recordings counting double. Everything is resumable: features are kept.
 """
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections import Counter, defaultdict
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -22,12 +22,6 @@ NORMAL_SHARE = 0.45
 ENOUGH = 20
 """Normal images from which the typical colour of a case is believed."""
 COLOUR_SAMPLES = 40
-FALSE_CANDIDATES = 0.2
-"""Share of a case's normal images that count as false candidates: those with the highest scores."""
-DRAWN_FALSE = 0.5
-"""Share of them in what is drawn of the case's normal images."""
-FEWEST_NORMAL = 10
-"""Normal images that a case needs for that."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -122,26 +116,6 @@ def make_examples(
     is_normal = np.asarray(targets[:, taxonomy.normal] == 1, np.bool_)
     colour = typical_colours(images, np.array(sources), np.array(cases), is_normal)
     return Examples(images, targets, taxonomy.normal, weight, colour, boxes, np.array(cases, np.str_))
-
-
-def with_false_candidates(examples: Examples, score: Floats) -> Examples:
-    """Draw the images more often that a Selector takes for lesions, though they are normal: a diagnoser meets these.
-
-    Half of what is drawn of a case's normal images are the fifth with the highest scores; how often the case and its
-    lesions are drawn stays as it was.
-    """
-    weight = examples.weight.copy()
-    is_normal = examples.targets[:, examples.normal] > 0.5
-    for case in np.unique(examples.case):
-        rows = np.flatnonzero((examples.case == case) & is_normal & (examples.weight > 0))
-        if len(rows) < FEWEST_NORMAL:
-            continue
-        highest = rows[np.argsort(-score[rows], kind="stable")[: int(FALSE_CANDIDATES * len(rows))]]
-        share = examples.weight[highest] / examples.weight[highest].sum()
-        all_of_case = weight[rows].sum()
-        weight[rows] *= 1 - DRAWN_FALSE
-        weight[highest] += DRAWN_FALSE * all_of_case * share
-    return replace(examples, weight=weight)
 
 
 def typical_colours(

@@ -38,7 +38,7 @@ PRIOR_REMOVED = 0.5
 """Share of the labels' frequencies that is taken out of the logits, as for the heads."""
 RECIPE = replace(
     Recipe(),
-    steps=1440,
+    steps=720,
     batch=32,
     sizes=((0.0, 112),),
     rate=1e-4,
