@@ -101,18 +101,7 @@ class HeldOut:
 
 def hold_out(samples_of: SamplesOf, folds: int, config: HeadConfig) -> HeldOut:
     """Train the heads of every fold on the others, and ask them about it."""
-    parts: list[HeldOut] = []
-    for fold in range(folds):
-        samples, of = samples_of(fold)
-        train = samples[(of != fold) & (of >= 0)]
-        held_out = samples[of == fold].once()
-        if not len(held_out):
-            raise InputError(f"no frame of fold {fold} can be used; add cases with usable frames")
-        familiarity = fit_familiarity(train.vectors)
-        heads = Heads(train_selector(train, config).head, train_diagnoser(train, config).head, familiarity)
-        asked = (heads.selector(held_out.vectors)[:, 0], heads.diagnoser(held_out.vectors))
-        distance = familiarity.distances(held_out.vectors)
-        parts.append(HeldOut(held_out, np.full(len(held_out), fold), *asked, distance, (heads,)))
+    parts = [hold_out_fold(*samples_of(fold), fold, config) for fold in range(folds)]
     return HeldOut(
         Samples.join([part.samples for part in parts]),
         np.concatenate([part.fold for part in parts]),
@@ -121,3 +110,16 @@ def hold_out(samples_of: SamplesOf, folds: int, config: HeadConfig) -> HeldOut:
         np.concatenate([part.distance for part in parts]),
         tuple(heads for part in parts for heads in part.heads),
     )
+
+
+def hold_out_fold(samples: Samples, of: npt.NDArray[np.int64], fold: int, config: HeadConfig) -> HeldOut:
+    """Train heads on all folds but one, and ask them about that one; `of` is the fold of every sample."""
+    train = samples[(of != fold) & (of >= 0)]
+    held_out = samples[of == fold].once()
+    if not len(held_out):
+        raise InputError(f"no frame of fold {fold} can be used; add cases with usable frames")
+    familiarity = fit_familiarity(train.vectors)
+    heads = Heads(train_selector(train, config).head, train_diagnoser(train, config).head, familiarity)
+    asked = (heads.selector(held_out.vectors)[:, 0], heads.diagnoser(held_out.vectors))
+    distance = familiarity.distances(held_out.vectors)
+    return HeldOut(held_out, np.full(len(held_out), fold), *asked, distance, (heads,))
