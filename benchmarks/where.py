@@ -23,7 +23,7 @@ from dice_ce.datasets.tables import LabelledFrame
 from dice_ce.features.encoder import OnnxEncoder
 from dice_ce.features.images import read_images
 from dice_ce.lab.training.network import append_map
-from dice_ce.method.beyond.where import evidence_map, mark_of
+from dice_ce.method.beyond.where import evidence_map, map_size, mark_of
 from dice_ce.method.bundle import Bundle, load_bundle
 from dice_ce.progress import ProgressBar
 from dice_ce.table import Table
@@ -49,13 +49,13 @@ class Hit:
     chance: float
 
 
-def judge(frame: LabelledFrame, image: Image, bundle: Bundle) -> Hit:
-    """Mark one frame and compare."""
+def judge(frame: LabelledFrame, image: Image, nearer: Image, bundle: Bundle) -> Hit:
+    """Mark one frame, which is given as the encoder sees it and as its map is made, and compare."""
     encoder, head = bundle.encoder, bundle.diagnoser.head
     assert isinstance(encoder, OnnxEncoder)
     assert head is not None
-    (parts,) = encoder.encode_map(image[None])
-    said = int(head(parts.max(axis=(1, 2))[None])[0].argmax())
+    (parts,) = encoder.encode_map(nearer[None])
+    said = int(head(encoder.encode(image[None]))[0].argmax())
     wanted = bundle.taxonomy.index(frame.labels[0])
     mark = mark_of(evidence_map(parts, head, wanted), 1, 1)
     (box,) = frame.boxes
@@ -109,9 +109,13 @@ def main() -> None:
     with ProgressBar("marking") as bar:
         for fold in sorted({folds[frame.case] for frame in chosen}):
             bundle = with_map(load_bundle(options.folds / fold_name(fold)))
+            encoder = bundle.encoder
+            assert isinstance(encoder, OnnxEncoder)
             own = [frame for frame in chosen if folds[frame.case] == fold]
-            for i, image in read_images([frame.path for frame in own], bundle.encoder.input_size):
-                hits.append(judge(own[i], image, bundle))
+            paths = [frame.path for frame in own]
+            sizes = (encoder.input_size, map_size(encoder))
+            for (i, image), (_, nearer) in zip(*(read_images(paths, size) for size in sizes), strict=True):
+                hits.append(judge(own[i], image, nearer, bundle))
                 bar(len(hits), len(chosen))
     named = [hit for hit in hits if hit.is_named and hit.is_marked]
     rows = [row("all, named right", named), row("all, whatever was said", [hit for hit in hits if hit.is_marked])]

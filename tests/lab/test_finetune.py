@@ -28,7 +28,9 @@ from dice_ce.lab.training.network import (
     head,
     pooled,
     read_network,
+    with_open_size,
 )
+from dice_ce.method.beyond.where import map_size
 from dice_ce.taxonomy import NORMAL, VIDEOCAP_12, Taxonomy
 
 WIDTH, SIZE = 8, 64
@@ -244,6 +246,24 @@ def test_an_encoder_can_be_written_for_frames_of_another_size(network: Network, 
     np.testing.assert_allclose(encoder.encode(pixels), whole_pass(_rounded(network), pixels), rtol=1e-4, atol=1e-4)
     with pytest.raises(EncoderError, match=r"frames of 40 pixels do not fit; take a multiple of 32"):
         export_network(network, tmp_path / "odd.onnx", name="mine", size=40)
+
+
+def test_an_encoder_of_open_size_keeps_its_own_and_sees_finer_parts_of_larger_frames(
+    network: Network, tmp_path: Path
+) -> None:
+    export_network(pooled(network, "max"), tmp_path / "fixed.onnx", name="mine", size=32)
+    fixed = OnnxEncoder.open(tmp_path / "fixed.onnx")
+    free = OnnxEncoder.from_bytes(with_open_size(fixed.content), "free")
+    pixels = random_pixels()
+    assert (free.name, free.input_size, free.dim) == ("mine", 32, fixed.dim)
+    assert (fixed.takes_any_size, free.takes_any_size) == (False, True)
+    assert (map_size(fixed), map_size(free)) == (32, 64)
+    small = pixels[:, :32, :32]
+    np.testing.assert_allclose(free.encode(small), fixed.encode(small), rtol=1e-4, atol=1e-5)
+    assert free.encode_map(pixels[:, :64, :64]).shape == (len(pixels), free.dim, 2, 2)
+    for one, call in ((free, free.encode), (fixed, fixed.encode_map)):
+        with pytest.raises(EncoderError, match=rf"{one.name}: expected frames of shape \[n, 32, 32, 3\]"):
+            call(pixels)
 
 
 def test_an_exported_encoder_can_be_fine_tuned_again(network: Network, tmp_path: Path) -> None:

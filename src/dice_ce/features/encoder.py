@@ -78,7 +78,8 @@ def check_batch(batch: npt.NDArray[np.uint8], encoder: Encoder) -> None:
 class OnnxEncoder:
     """An encoder that is one ONNX file: uint8 [n, s, s, 3] in, float32 [n, d] out, preprocessing in the graph.
 
-    It may have a second output, the map [n, d, h, w] whose maximum over the image is the feature.
+    It may have a second output, the map [n, d, h, w] whose maximum over the image is the feature. Where the file leaves
+    the side open and only notes the encoder's own (`dice_ce.size`), the map of larger frames shows finer parts.
     """
 
     name: str
@@ -104,7 +105,7 @@ class OnnxEncoder:
         """Load what was read already; `origin` names it in errors."""
         session = _load_model(content, origin, threads, device)
         facts = session.get_modelmeta().custom_metadata_map
-        size, dim = _check_contract(session, origin)
+        size, dim = _check_contract(session, origin, facts.get("dice_ce.size", ""))
         resize = facts.get("dice_ce.resize", "area")
         if resize not in RESIZES:
             raise EncoderError(f"{origin}: unknown resize '{resize}'; one of {', '.join(RESIZES)}")
@@ -135,9 +136,15 @@ class OnnxEncoder:
         """Whether it can tell what it saw where."""
         return len(self.session.get_outputs()) > 1
 
+    @property
+    def takes_any_size(self) -> bool:
+        """Whether it could see frames of another size than its own."""
+        return not isinstance(self.session.get_inputs()[0].shape[1], int)
+
     def encode_map(self, batch: npt.NDArray[np.uint8]) -> npt.NDArray[np.float32]:
-        """Return what it saw in every part of the frames, [n, d, h, w]."""
-        check_batch(batch, self)
+        """Return what it saw in every part of the frames, [n, d, h, w]; they may be larger if it takes any size."""
+        if not self.takes_any_size:
+            check_batch(batch, self)
         return np.asarray(self._run(batch, 1), np.float32)
 
     def _run(self, batch: npt.NDArray[np.uint8], output: int) -> Any:
@@ -163,17 +170,21 @@ def _load_model(content: bytes, path: str, threads: int, device: str) -> Any:
         raise EncoderError(f"{path}: not a usable ONNX model ({reason}); export it again") from error
 
 
-def _check_contract(session: Any, path: str) -> tuple[int, int]:
-    """Read input size and dimension off the graph, or say what an encoder's graph must look like."""
+def _check_contract(session: Any, path: str, noted: str) -> tuple[int, int]:
+    """Read input size and dimension off the graph, or say what an encoder's graph must look like.
+
+    `noted` is the size of an encoder that takes any.
+    """
     inputs, outputs = session.get_inputs(), session.get_outputs()
     if len(inputs) == 1 and 1 <= len(outputs) <= 2:
         frames, features = inputs[0], outputs[0]
         is_frames = frames.type == "tensor(uint8)" and len(frames.shape) == 4 and frames.shape[3] == 3
-        is_square = is_frames and isinstance(frames.shape[1], int) and frames.shape[1] == frames.shape[2]
+        is_square = is_frames and frames.shape[1] == frames.shape[2]
+        side = frames.shape[1] if is_square and isinstance(frames.shape[1], int) else noted
         is_features = features.type == "tensor(float)" and len(features.shape) == 2
         is_map = all(one.type == "tensor(float)" and len(one.shape) == 4 for one in outputs[1:])
-        if is_square and is_features and is_map and isinstance(features.shape[1], int):
-            return frames.shape[1], features.shape[1]
+        if is_square and str(side).isdecimal() and is_features and is_map and isinstance(features.shape[1], int):
+            return int(side), features.shape[1]
     raise EncoderError(
         f"{path}: not an encoder: expected one input uint8 [n, s, s, 3] and one output float32 [n, d], got "
         f"{[(i.type, i.shape) for i in inputs]} -> {[(o.type, o.shape) for o in outputs]}; "

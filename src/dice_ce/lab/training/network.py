@@ -158,6 +158,20 @@ def _set_size(model: Any, size: int) -> None:
         model.graph.input[0].type.tensor_type.shape.dim[axis].dim_value = size
 
 
+def with_open_size(content: bytes) -> bytes:
+    """Let an encoder take frames of any size, and note its own: larger ones show finer where it looks."""
+    model = onnx.load_from_string(content)
+    sides = [model.graph.input[0].type.tensor_type.shape.dim[axis] for axis in (1, 2)]
+    facts = {prop.key: prop.value for prop in model.metadata_props} | {"dice_ce.size": str(sides[0].dim_value)}
+    for side in sides:
+        side.dim_param = "side"
+    for shape in (output.type.tensor_type.shape for output in model.graph.output[1:]):
+        shape.dim[2].dim_param, shape.dim[3].dim_param = "h", "w"
+    del model.graph.value_info[:]  # shapes for the size that it had
+    onnx.helper.set_model_props(model, facts)
+    return bytes(model.SerializeToString(deterministic=True))
+
+
 def features(network: Network, x: Any) -> Any:
     """Run the trained part on what the frozen part gave: features [n, d]."""
     nodes = list(network.model.graph.node)

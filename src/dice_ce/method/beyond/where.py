@@ -1,9 +1,10 @@
 """Where the evidence lies: the part of a frame without which the diagnoser would say something else.
 
-The encoder's feature is the maximum over a map of 6x6 parts. What the diagnoser would have said without having seen one
+The encoder's feature is the maximum over a map of few parts. What the diagnoser would have said without having seen one
 part and its neighbours is therefore known exactly, at the cost of one small head per part: the maximum over the others.
-The parts whose absence costs the label most are marked. It is a mark of what the model looked at, which need not be the
-lesion; `benchmarks/where.py` measures how often it is.
+The parts whose absence costs the label most are marked. So that they are small, keyframes are looked at from nearer
+than all frames are. It is a mark of what the model looked at, which need not be the lesion; `benchmarks/where.py`
+measures how often it is.
 """
 
 from __future__ import annotations
@@ -27,6 +28,10 @@ SHARE = 0.5
 """Parts are marked whose absence costs at least this share of what the worst one costs."""
 LEAST = 0.02
 """Loss of log-probability below which no part matters more than another, so nothing is marked."""
+NEARER = 1.5
+"""How much larger than for its feature a frame is shown for its map, to encoders that take any size."""
+STRIDE = 32
+"""Pixels of one part, which sides must be a multiple of."""
 TINY = 1e-12
 
 
@@ -50,12 +55,18 @@ def mark_frames(exam: Exam, labels: Mapping[int, int], bundle: Bundle) -> Mappin
     assert isinstance(encoder, OnnxEncoder), "see can_locate"
     assert head is not None, "see can_locate"
     marks = {}
-    for frame, image in exam.images(sorted(labels), size=encoder.input_size, resize=encoder.resize):
+    for frame, image in exam.images(sorted(labels), size=map_size(encoder), resize=encoder.resize):
         loss = evidence_map(encoder.encode_map(image[None])[0], head, labels[frame])
         mark = mark_of(loss, exam.width, exam.height)
         if mark is not None:
             marks[frame] = mark
     return marks
+
+
+def map_size(encoder: OnnxEncoder) -> int:
+    """Return the side of the frames that maps are made of."""
+    size = encoder.input_size
+    return round(NEARER * size / STRIDE) * STRIDE if encoder.takes_any_size else size
 
 
 def evidence_map(parts: Floats, head: Head, label: int) -> Doubles:
