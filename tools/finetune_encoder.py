@@ -48,10 +48,8 @@ from dice_ce.taxonomy import VIDEOCAP_12, Taxonomy
 NAME = "dice-ce-encoder"
 SIZE = 224
 """Side of the images that views are drawn from."""
-INPUT = 128
-"""Side of the frames that the encoder sees."""
-RECIPE = replace(Recipe(), steps=800, sizes=((0.0, 96), (0.5, 128)))
-"""Views are drawn a little nearer than the frame, so images of 96 pixels show lesions nearly as large as it does."""
+INPUT = 192
+"""Side of the frames that the encoder sees: views are drawn a little nearer than that, at 160 pixels."""
 FROZEN = 15
 """Convolutions that stay as ImageNet made them: the stem and the first five blocks."""
 
@@ -96,14 +94,14 @@ def main() -> None:
     parser.add_argument("--teacher", type=Path, metavar="ONNX", help="a diagnoser's own network to learn from")
     parser.add_argument("--fold", type=int, choices=range(FOLDS), help="leave the cases of this fold out")
     parser.add_argument("--work", type=Path, default=cache_root() / "encoder-training", help="where all is kept")
-    parser.add_argument("--steps", type=int, default=RECIPE.steps)
+    parser.add_argument("--steps", type=int, default=Recipe().steps)
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--size", type=int, default=INPUT, help="side of the frames that the encoder will see")
     parser.add_argument("--bits", type=int, choices=(8, 32), default=8)
     options = parser.parse_args()
     options.work.mkdir(parents=True, exist_ok=True)
     examples = training_examples(options.data, options.work, options.fold)
-    recipe = replace(RECIPE, steps=options.steps, seed=options.seed)
+    recipe = replace(Recipe(), steps=options.steps, seed=options.seed)
     run = f"run-{options.steps}-{options.seed}-{'all' if options.fold is None else options.fold}"
     run += ".taught.pt" if options.teacher else ".pt"
     typical = typical_images(examples, recipe.sizes[-1][1])
