@@ -72,3 +72,13 @@ def repeated(video: Path, times: int) -> Path:
                 offset += stream.duration or 0
     draft.rename(target)
     return target
+
+
+def peak_megabytes() -> float:
+    """Return how much memory this process took at most.
+
+    The usual figure (ru_maxrss) of a new process begins with that of the one that started it.
+    """
+    lines = Path("/proc/self/status").read_text().splitlines()
+    (kilobytes,) = (line.split()[1] for line in lines if line.startswith("VmHWM:"))
+    return int(kilobytes) / 1024

@@ -17,7 +17,6 @@ from __future__ import annotations
 import argparse
 import json
 import os
-import resource
 import statistics
 import subprocess
 import sys
@@ -36,7 +35,7 @@ from dice_ce.features.extraction import BLOCK_LENGTH, cpu_count, extract, plan_s
 from dice_ce.features.gate import BATCH, GateConfig
 from dice_ce.files import CACHE_VARIABLE, cache_root
 from dice_ce.method.bundle import load_bundle
-from exams import make_exam, repeated
+from exams import make_exam, peak_megabytes, repeated
 
 NETWORK = "efficientnet-lite0"
 """Of the shipped encoder; which weights it has makes no difference to its speed."""
@@ -136,12 +135,12 @@ def in_a_fresh_process(*arguments: object, environment: dict[str, str] | None = 
     return float(done.stdout.split()[-1])
 
 
-def peak_megabytes(video: Path) -> float:
+def peak_of_extraction(video: Path) -> float:
     """Extract in this process and return how much memory that took at most."""
     with open_exam(video) as exam, tempfile.TemporaryDirectory() as empty:
         os.environ[CACHE_VARIABLE], encoder = empty, load_bundle().encoder
         extract(exam, encoder)
-    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
+    return peak_megabytes()
 
 
 def measure(video: Path, rounds: int, work: Path) -> dict[str, float]:
@@ -183,7 +182,7 @@ def main() -> None:
         print(naive(options.naive, NAIVE_FRAMES))
         return
     if options.memory:
-        print(peak_megabytes(options.memory))
+        print(peak_of_extraction(options.memory))
         return
     video = make_exam(options.work, options.frames, SIZE)
     figures = measure(video, options.rounds, options.work)

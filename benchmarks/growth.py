@@ -17,7 +17,6 @@ from __future__ import annotations
 import argparse
 import math
 import os
-import resource
 import subprocess
 import sys
 import tempfile
@@ -33,7 +32,7 @@ from dice_ce.features.gate import GateConfig
 from dice_ce.files import CACHE_VARIABLE, cache_root, write_atomically
 from dice_ce.method.bundle import load_bundle
 from dice_ce.table import Table
-from exams import CODECS, make_exam, repeated
+from exams import CODECS, make_exam, peak_megabytes, repeated
 
 ONCE = 500
 """Frames of the exam that is repeated."""
@@ -67,7 +66,7 @@ def measure(video: Path, is_gated: bool) -> Measured:
         with open_exam(video, exam_fps=2) as exam:
             extract(exam, encoder, gate=GateConfig() if is_gated else None)
         took = time.perf_counter() - began[0], time.process_time() - began[1]
-    return Measured(*took, resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024)
+    return Measured(*took, peak_megabytes())
 
 
 def in_a_fresh_process(video: Path, is_gated: bool) -> Measured:

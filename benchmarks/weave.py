@@ -13,7 +13,6 @@ from __future__ import annotations
 import argparse
 import hashlib
 import math
-import resource
 import subprocess
 import sys
 import time
@@ -24,6 +23,7 @@ import numpy as np
 from dice_ce.exam.frames import FrameTable
 from dice_ce.method.selector import Candidates
 from dice_ce.method.weaver import WeaverSettings, weave
+from exams import peak_megabytes
 
 SIZES = (1_000, 10_000, 30_000, 100_000)
 GLIMPSES = 20
@@ -51,7 +51,7 @@ def measure(count: int, dim: int) -> str:
     digest = hashlib.sha256()
     for context in contexts:
         digest.update(context.rows.tobytes())
-    peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
+    peak = peak_megabytes()
     return f"{count} {seconds} {processor} {peak} {len(contexts)} {digest.hexdigest()[:12]}"
 
 
