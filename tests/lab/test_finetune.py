@@ -251,18 +251,18 @@ def test_an_encoder_can_be_written_for_frames_of_another_size(network: Network, 
 def test_an_encoder_of_open_size_keeps_its_own_and_sees_finer_parts_of_larger_frames(
     network: Network, tmp_path: Path
 ) -> None:
-    export_network(pooled(network, "max"), tmp_path / "fixed.onnx", name="mine", size=32)
+    export_network(pooled(network, "max"), tmp_path / "fixed.onnx", name="mine", size=96)
     fixed = OnnxEncoder.open(tmp_path / "fixed.onnx")
     free = OnnxEncoder.from_bytes(with_open_size(fixed.content), "free")
     pixels = random_pixels()
-    assert (free.name, free.input_size, free.dim) == ("mine", 32, fixed.dim)
+    assert (free.name, free.input_size, free.dim) == ("mine", 96, fixed.dim)
     assert (fixed.takes_any_size, free.takes_any_size) == (False, True)
-    assert (map_size(fixed), map_size(free)) == (32, 64)
-    small = pixels[:, :32, :32]
+    assert (map_size(fixed), map_size(free)) == (96, 128)
+    small = pixels[:, :96, :96]
     np.testing.assert_allclose(free.encode(small), fixed.encode(small), rtol=1e-4, atol=1e-5)
-    assert free.encode_map(pixels[:, :64, :64]).shape == (len(pixels), free.dim, 2, 2)
+    assert free.encode_map(pixels[:, :128, :128]).shape == (len(pixels), free.dim, 4, 4)
     for one, call in ((free, free.encode), (fixed, fixed.encode_map)):
-        with pytest.raises(EncoderError, match=rf"{one.name}: expected frames of shape \[n, 32, 32, 3\]"):
+        with pytest.raises(EncoderError, match=rf"{one.name}: expected frames of shape \[n, 96, 96, 3\]"):
             call(pixels)
 
 

@@ -28,7 +28,7 @@ SHARE = 0.5
 """Parts are marked whose absence costs at least this share of what the worst one costs."""
 LEAST = 0.02
 """Loss of log-probability below which no part matters more than another, so nothing is marked."""
-NEARER = 1.5
+NEARER = 4 / 3
 """How much larger than for its feature a frame is shown for its map, to encoders that take any size."""
 STRIDE = 32
 """Pixels of one part, which sides must be a multiple of."""
