@@ -30,6 +30,19 @@ def test_the_most_suspicious_frames_of_every_context_are_looked_at(looks: int | 
     assert rows_to_look_at(CONTEXTS, SCORE, LooksSettings(looks)).tolist() == rows
 
 
+@pytest.mark.parametrize(("most", "rows"), [(None, [1, 2, 5]), (3, [1, 2, 5]), (2, [1, 2]), (1, [1])])
+def test_the_most_suspicious_contexts_are_looked_at(most: int | None, rows: list[int]) -> None:
+    assert rows_to_look_at(CONTEXTS, SCORE, LooksSettings(1, most)).tolist() == rows
+
+
+def test_a_context_that_nobody_looked_at_is_not_judged() -> None:
+    asked: list[list[int]] = []
+    found = judged(Settings(looks=LooksSettings(None, 1)), asked)
+    assert asked == [[0, 1, 4]]
+    assert [one.context.rows.tolist() for one in found.judgments] == [[0, 1, 4]]
+    assert found.diagnosed.unseen == ()
+
+
 def test_without_contexts_nothing_is_looked_at() -> None:
     assert len(rows_to_look_at((), SCORE[:0], LooksSettings(2))) == 0
 

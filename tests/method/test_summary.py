@@ -90,6 +90,7 @@ def test_kept_contexts_become_items_and_dropped_ones_stay_beside_them(exam: Exam
         diagnosed=8,
         coarse_contexts=2,
         contexts=3,
+        not_looked_at=0,
         kept=1,
         dropped_normal=1,
         dropped_low_confidence=1,

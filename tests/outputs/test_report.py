@@ -104,6 +104,7 @@ def make_summary(items: tuple[SummaryItem, ...], dropped: tuple[SummaryItem, ...
             diagnosed=400,
             coarse_contexts=4,
             contexts=len(items) + len(dropped),
+            not_looked_at=0,
             kept=len(items),
             dropped_normal=verdicts.count("normal"),
             dropped_low_confidence=verdicts.count("low_confidence"),
@@ -306,6 +307,16 @@ def test_what_cannot_be_decoded_is_a_box_that_says_so(usual: Summary) -> None:
     Reader(text)
     assert "<img" not in text
     assert text.count('class="missing"') == 3 * (1 + 12 + 3) + 3
+
+
+def test_what_the_diagnoser_did_not_look_at_is_counted(usual: Summary) -> None:
+    counted = replace(usual, counts=replace(usual.counts, not_looked_at=2260))
+    text, usually = (render_report(summary, dot) for summary in (counted, usual))
+    Reader(text)
+    assert "The diagnoser did not look at 2,260 less suspicious possible findings." in text
+    assert f"<b>{2260 + usual.counts.contexts:,}</b> possible findings" in text
+    assert f"<b>{usual.counts.contexts}</b> looked at" in text
+    assert "look at" not in usually.replace("looked at below", "")
 
 
 def test_an_empty_summary_says_so_and_still_shows_what_was_dropped(usual: Summary) -> None:

@@ -100,6 +100,7 @@ def make_summary(
             diagnosed=5 * len(contexts),
             coarse_contexts=3,
             contexts=len(contexts),
+            not_looked_at=0,
             kept=len(kept),
             dropped_normal=verdicts.count("normal"),
             dropped_low_confidence=verdicts.count("low_confidence"),

@@ -146,6 +146,9 @@ class Counts:
     """Candidates that the diagnoser looked at."""
     coarse_contexts: Count
     contexts: Count
+    """Contexts that were judged."""
+    not_looked_at: Count
+    """Contexts of which the diagnoser saw no frame: others were more suspicious, or none could be decoded."""
     kept: Count
     dropped_normal: Count
     dropped_low_confidence: Count
@@ -265,6 +268,7 @@ def assemble(
             diagnosed=int((~np.isnan(judged.distributions).any(axis=1)).sum()),
             coarse_contexts=len({context.coarse for context in contexts}),
             contexts=len(contexts),
+            not_looked_at=len(judged.diagnosed.woven.contexts) - len(contexts),
             kept=verdicts.count("kept"),
             dropped_normal=verdicts.count("normal"),
             dropped_low_confidence=verdicts.count("low_confidence"),

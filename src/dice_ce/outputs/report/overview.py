@@ -66,13 +66,15 @@ def troubles(exam: ExamFacts) -> list[str]:
 def reading(summary: Summary) -> Reading:
     """Estimate what reading costs."""
     kept, dropped, counts = len(summary.items), len(summary.dropped), summary.counts
+    looked_at = ((counts.contexts, "looked at"),) if counts.not_looked_at else ()
     return Reading(
         seconds=kept * SECONDS_PER_FINDING + dropped * SECONDS_PER_DROPPED,
         video_seconds=counts.frames / VIDEO_FRAMES_PER_SECOND,
         funnel=(
             (counts.frames, "frames"),
             (counts.candidates, "suspicious frames"),
-            (counts.contexts, "possible findings"),
+            (counts.contexts + counts.not_looked_at, "possible findings"),
+            *looked_at,
             (kept, "finding" if kept == 1 else "findings"),
         ),
     )
