@@ -25,6 +25,7 @@ from dice_ce.method.summary import (
     ExamFacts,
     Frame,
     Identity,
+    Mark,
     Provenance,
     Summary,
     SummaryItem,
@@ -307,6 +308,19 @@ def test_what_cannot_be_decoded_is_a_box_that_says_so(usual: Summary) -> None:
     Reader(text)
     assert "<img" not in text
     assert text.count('class="missing"') == 3 * (1 + 12 + 3) + 3
+
+
+def test_a_key_image_shows_where_the_evidence_lies(usual: Summary) -> None:
+    first, *others = usual.items
+    exam = replace(usual.exam, width=400, height=200)
+    marked = replace(usual, exam=exam, items=(replace(first, mark=Mark(0.25, 0.5, 0.5, 0.75)), *others))
+    text, plain = (render_report(summary, dot) for summary in (marked, usual))
+    Reader(text)
+    assert text.count('<svg class="where" viewBox="0 0 400 200"') == 1
+    assert text.count('x="100" y="100" width="100" height="50"') == 2, "a dark line below the light one"
+    assert text.count("which need not be the lesion") == 1
+    assert 'class="where"' not in plain
+    assert "need not be the lesion" not in plain
 
 
 def test_what_the_diagnoser_did_not_look_at_is_counted(usual: Summary) -> None:
