@@ -2,12 +2,17 @@
 
 Frames pooled over patients mostly tell capsule makes and patients apart: one person's mucosa is redder than another's.
 What a reader needs is that lesions of a patient stand out from the same patient's normal mucosa.
+
+Event recall and false candidates are told twice. A tenth of *all* labelled frames is what the words say, but labelled
+frames are no exam: of some patients most or all show lesions, so that scores by chance reach many of their events there
+and perfect ones not all. In an exam lesions are rare, and a tenth of it is a tenth of its *normal* frames.
 """
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import ClassVar
 
 import numpy as np
@@ -20,7 +25,7 @@ from dice_ce.types import Bools, Floats, Ints
 SHARE = 0.1
 """Share of a patient's frames, those with the highest scores, that a lesion event must reach."""
 FEWEST = 10
-"""Lesion and normal frames that a patient needs for an area under the curve."""
+"""Lesion and normal frames that a patient needs for an area under the curve; normal ones, for a tenth of them."""
 
 
 @dataclass(frozen=True)
@@ -34,27 +39,62 @@ class WithinFigures:
     events: int
     event_recall: Estimate
     """Share of lesion events with a frame among the tenth of the patient's frames that score highest."""
+    event_chance: float
+    """What scores by chance reach there on average."""
+    event_best: float
+    """What scores reach there on average that put every lesion frame before every normal one, in any order."""
+    exam_events: int
+    """Lesion events of patients with enough normal frames."""
+    exam_event_recall: Estimate
+    """Share of those with a frame that scores higher than nine tenths of the same patient's normal frames."""
+    exam_event_chance: float
     named: Estimate
     """Lesion frames called by their own name among the lesions, balanced over labels."""
     balanced: Estimate
     """Balanced accuracy over all labels, normal included."""
     normal_said: Estimate
-    """Normal frames among that tenth which the diagnoser calls normal."""
+    """Normal frames among the tenth of the patient's frames that score highest which the diagnoser calls normal."""
+    exam_normal_said: Estimate
+    """The same of the tenth of the patient's normal frames that score highest."""
 
     HEADER: ClassVar = (
         "patients",
         "AUC inside patients",
         "events",
-        "event recall at 10 %",
+        "event recall at 10 % of all frames",
+        "by chance, at best",
+        "events beside normal frames",
+        "event recall at 10 % of normal frames",
+        "by chance",
         "lesions named right",
         "balanced accuracy",
-        "normal said on false candidates",
+        "normal said on false candidates among 10 % of all frames",
+        "among 10 % of normal frames",
     )
 
     def columns(self) -> tuple[str, ...]:
         """Write the figures for a table, in the order of the headers."""
-        first = (self.patients, self.auc, self.events, self.event_recall, self.named)
-        return tuple(map(str, (*first, self.balanced, self.normal_said)))
+        bounds = "–" if math.isnan(self.event_chance) else f"{self.event_chance:.3f}, {self.event_best:.3f}"
+        chance = "–" if math.isnan(self.exam_event_chance) else f"{self.exam_event_chance:.3f}"
+        return tuple(
+            map(
+                str,
+                (
+                    self.patients,
+                    self.auc,
+                    self.events,
+                    self.event_recall,
+                    bounds,
+                    self.exam_events,
+                    self.exam_event_recall,
+                    chance,
+                    self.named,
+                    self.balanced,
+                    self.normal_said,
+                    self.exam_normal_said,
+                ),
+            )
+        )
 
 
 def within_figures(
@@ -72,45 +112,86 @@ def within_figures(
     """
     lesion = np.asarray(np.delete(labels, normal, axis=1).any(axis=1))
     among = np.zeros(len(score), np.bool_)
+    among_normal, before_normal = among.copy(), among.copy()
     areas, of_areas = [], []
+    reached, exam_reached = _Reached(), _Reached()
     for case in np.unique(cases):
         rows = np.flatnonzero(cases == case)
-        among[top_share(score[rows], rows)] = True
-        if min(np.count_nonzero(lesion[rows]), np.count_nonzero(~lesion[rows])) >= FEWEST:
+        lesions, normals = rows[lesion[rows]], rows[~lesion[rows]]
+        among[top := top_share(score[rows], rows)] = True
+        if min(len(lesions), len(normals)) >= FEWEST:
             areas.append(roc_auc(score[rows], lesion[rows]))
             of_areas.append(str(case))
-    found, of_events = _event_hits(among, events, cases)
+        if len(normals) >= FEWEST:
+            among_normal[highest := top_share(score[normals], normals)] = True
+            before_normal[rows] = score[rows] > score[highest].min()
+        for event in np.unique(events[rows][events[rows] != ""]):
+            shown = rows[events[rows] == event]
+            chance = _chance(len(rows), len(shown), len(top))
+            best = _chance(len(lesions), len(shown), min(len(top), len(lesions)))
+            reached.add(str(case), among[shown].any(), chance, best)
+            if len(normals) >= FEWEST:
+                exam_reached.add(str(case), before_normal[shown].any(), _chance_before(len(normals), len(shown)), 1.0)
     others = np.arange(labels.shape[1]) != normal
     named = distributions[lesion][:, others].argmax(axis=1)
     known = np.asarray(labels.any(axis=1))
+    said_normal = (distributions.argmax(axis=1) == normal).astype(np.float64)
     false = among & ~lesion
-    said_normal = (distributions[false].argmax(axis=1) == normal).astype(np.float64)
     return WithinFigures(
         len(areas),
         mean_estimate(areas, of_areas),
-        len(found),
-        mean_estimate(found, of_events),
+        len(reached.found),
+        mean_estimate(reached.found, reached.cases),
+        _mean(reached.chance),
+        _mean(reached.best),
+        len(exam_reached.found),
+        mean_estimate(exam_reached.found, exam_reached.cases),
+        _mean(exam_reached.chance),
         balanced_accuracy(named, labels[lesion][:, others], cases[lesion]),
         balanced_accuracy(distributions[known].argmax(axis=1), labels[known], cases[known]),
-        mean_estimate(said_normal, cases[false].tolist()),
+        mean_estimate(said_normal[false], cases[false].tolist()),
+        mean_estimate(said_normal[among_normal], cases[among_normal].tolist()),
     )
 
 
+@dataclass(frozen=True)
+class _Reached:
+    """Lesion events: of which case each is, whether it was found, and how likely that was."""
+
+    cases: list[str] = field(default_factory=list)
+    found: list[float] = field(default_factory=list)
+    chance: list[float] = field(default_factory=list)
+    best: list[float] = field(default_factory=list)
+
+    def add(self, case: str, found: bool, chance: float, best: float) -> None:
+        for column, value in zip((self.found, self.chance, self.best), (float(found), chance, best), strict=True):
+            column.append(value)
+        self.cases.append(case)
+
+
+def _chance(frames: int, shown: int, drawn: int) -> float:
+    """Tell how likely one of `shown` frames is among `drawn` of all."""
+    return 1 - math.comb(frames - shown, drawn) / math.comb(frames, drawn)
+
+
+def _chance_before(normals: int, shown: int) -> float:
+    """Tell how likely one of `shown` frames comes before so many normal frames as a tenth of them, in random order."""
+    tenth = share_of(normals)
+    return 1 - math.comb(normals, tenth) / math.comb(normals + shown, tenth)
+
+
+def _mean(values: Sequence[float]) -> float:
+    return float(np.mean(values)) if values else math.nan
+
+
+def share_of(frames: int) -> int:
+    """Return how many a tenth of some frames are, at least one."""
+    return max(1, round(SHARE * frames))
+
+
 def top_share(score: Floats, rows: Ints) -> Ints:
-    """Return the tenth of some rows with the highest scores, at least one."""
-    most = max(1, round(SHARE * len(rows)))
-    return rows[np.argsort(-score, kind="stable")[:most]]
-
-
-def _event_hits(
-    among: Bools, events: npt.NDArray[np.str_], cases: npt.NDArray[np.str_]
-) -> tuple[list[float], list[str]]:
-    hits, owners = [], []
-    for event in np.unique(events[events != ""]):
-        rows = events == event
-        hits.append(float(among[rows].any()))
-        owners.append(str(cases[rows][0]))
-    return hits, owners
+    """Return the tenth of some rows with the highest scores."""
+    return rows[np.argsort(-score, kind="stable")[: share_of(len(rows))]]
 
 
 def mean_estimate(values: Sequence[float] | npt.NDArray[np.float64], cases: Sequence[str]) -> Estimate:
