@@ -6,7 +6,7 @@ the cases, it takes an encoder for each fold as well: features that know a patie
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -46,7 +46,7 @@ class HeldOut:
     suspicion: Floats
     """Selector logits."""
     logits: Floats
-    """[n, labels]: the diagnoser's."""
+    """[n, labels]: the diagnoser's; those of a network of its own are added to the head's."""
     distance: Doubles
     """From the features of the other folds."""
     heads: tuple[Heads, ...]
@@ -60,6 +60,18 @@ class HeldOut:
             suspicion=self.suspicion[rows],
             logits=self.logits[rows],
             distance=self.distance[rows],
+        )
+
+    @classmethod
+    def join(cls, parts: Sequence[HeldOut]) -> HeldOut:
+        """Put folds together."""
+        return HeldOut(
+            Samples.join([part.samples for part in parts]),
+            np.concatenate([part.fold for part in parts]),
+            np.concatenate([part.suspicion for part in parts]),
+            np.concatenate([part.logits for part in parts]),
+            np.concatenate([part.distance for part in parts]),
+            tuple(heads for part in parts for heads in part.heads),
         )
 
     def without(self, fold: int) -> HeldOut:
@@ -101,15 +113,7 @@ class HeldOut:
 
 def hold_out(samples_of: SamplesOf, folds: int, config: HeadConfig) -> HeldOut:
     """Train the heads of every fold on the others, and ask them about it."""
-    parts = [hold_out_fold(*samples_of(fold), fold, config) for fold in range(folds)]
-    return HeldOut(
-        Samples.join([part.samples for part in parts]),
-        np.concatenate([part.fold for part in parts]),
-        np.concatenate([part.suspicion for part in parts]),
-        np.concatenate([part.logits for part in parts]),
-        np.concatenate([part.distance for part in parts]),
-        tuple(heads for part in parts for heads in part.heads),
-    )
+    return HeldOut.join([hold_out_fold(*samples_of(fold), fold, config) for fold in range(folds)])
 
 
 def hold_out_fold(samples: Samples, of: npt.NDArray[np.int64], fold: int, config: HeadConfig) -> HeldOut:
@@ -120,6 +124,6 @@ def hold_out_fold(samples: Samples, of: npt.NDArray[np.int64], fold: int, config
         raise InputError(f"no frame of fold {fold} can be used; add cases with usable frames")
     familiarity = fit_familiarity(train.vectors)
     heads = Heads(train_selector(train, config).head, train_diagnoser(train, config).head, familiarity)
-    asked = (heads.selector(held_out.vectors)[:, 0], heads.diagnoser(held_out.vectors))
+    asked = (heads.selector(held_out.vectors)[:, 0], heads.diagnoser(held_out.vectors) + held_out.told)
     distance = familiarity.distances(held_out.vectors)
     return HeldOut(held_out, np.full(len(held_out), fold), *asked, distance, (heads,))
