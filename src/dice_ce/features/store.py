@@ -28,6 +28,7 @@ from dice_ce.exam.frames import FrameTable
 from dice_ce.exam.open import Exam
 from dice_ce.features.encoder import Encoder
 from dice_ce.features.gate import GateConfig
+from dice_ce.features.rows import Rows
 from dice_ce.files import DAMAGED_ARRAY, PARTIAL_PREFIX, atomic_file, cache_root, write_atomically
 from dice_ce.types import Ints
 
@@ -242,7 +243,7 @@ def _check_values(vectors: npt.NDArray[np.float16], index: Ints) -> None:
     """Refuse features that were changed on the disk into what no encoder gives; piece by piece, to save memory."""
     if (index < 0).any():
         raise ValueError("some frames have negative ordinals")
-    if not all(np.isfinite(vectors[i : i + 4096]).all() for i in range(0, len(vectors), 4096)):
+    if not all(np.isfinite(Rows(vectors)[i : i + 4096]).all() for i in range(0, len(vectors), 4096)):
         raise ValueError("some are not finite")
 
 

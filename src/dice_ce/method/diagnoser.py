@@ -13,6 +13,7 @@ from dice_ce.errors import InputError
 from dice_ce.exam.open import Exam
 from dice_ce.features.encoder import Encoder
 from dice_ce.features.extraction import cpu_count
+from dice_ce.features.rows import Vectors
 from dice_ce.method.selector import Head, Screened
 from dice_ce.types import Floats, Image, Progress
 
@@ -57,7 +58,7 @@ class HeadDiagnoser:
         """Return p_t = g_phi(u_t) (eq. 6)."""
         return self.diagnose(candidates.vectors)
 
-    def diagnose(self, vectors: npt.NDArray[np.floating]) -> Floats:
+    def diagnose(self, vectors: Vectors) -> Floats:
         """Return p for features."""
         return softmax(self.head(vectors), self.temperature)
 
@@ -82,11 +83,11 @@ class NetworkDiagnoser:
         logits = network_logits(exam, candidates.frames.index.tolist(), self.network, progress, workers)
         return self.diagnose(logits, candidates.vectors)
 
-    def diagnose(self, logits: npt.NDArray[np.floating], vectors: npt.NDArray[np.floating]) -> Floats:
+    def diagnose(self, logits: npt.NDArray[np.floating], vectors: Vectors) -> Floats:
         """Return p for what the network says, and for features."""
         return softmax(self.add_head(logits, vectors), self.temperature)
 
-    def add_head(self, logits: npt.NDArray[np.floating], vectors: npt.NDArray[np.floating]) -> Floats:
+    def add_head(self, logits: npt.NDArray[np.floating], vectors: Vectors) -> Floats:
         """Return the logits of both."""
         known = logits.astype(np.float32)
         return known if self.head is None else known + self.head(vectors)

@@ -12,6 +12,7 @@ import numpy.typing as npt
 from dice_ce.errors import InputError
 from dice_ce.exam.clock import ExamClock
 from dice_ce.exam.frames import FrameTable
+from dice_ce.features.rows import Vectors, rows_of
 from dice_ce.features.store import Features
 from dice_ce.settings import setting
 from dice_ce.types import Floats, Ints
@@ -58,7 +59,7 @@ class Head:
         if not all(np.isfinite(getattr(self, part.name)).all() for part in fields(self)):
             raise InputError("head: some weights are not finite; train it again")
 
-    def __call__(self, vectors: npt.NDArray[np.floating]) -> Floats:
+    def __call__(self, vectors: Vectors) -> Floats:
         """Return logits [n, outputs]."""
         if vectors.shape[1] != len(self.scale):
             raise InputError(
@@ -108,7 +109,7 @@ class Screened:
     frames: FrameTable
     seconds: npt.NDArray[np.float64]
     """Time of each frame on the exam clock."""
-    vectors: npt.NDArray[np.float16] | Floats
+    vectors: Vectors
     """Visual features u_t."""
     score: Floats
     """Selector scores s_t."""
@@ -122,15 +123,14 @@ class Screened:
         return len(self.frames)
 
     def __getitem__(self, rows: Ints) -> Self:
-        vectors: npt.NDArray[np.float16] = np.asarray(self.vectors[rows])
-        return type(self)(self.frames[rows], self.seconds[rows], vectors, self.score[rows])
+        return type(self)(self.frames[rows], self.seconds[rows], rows_of(self.vectors).some(rows), self.score[rows])
 
 
 class Candidates(Screened):
     """The screened frames that may matter: C of eq. 2."""
 
 
-def score_vectors(vectors: npt.NDArray[np.floating], head: Head) -> Floats:
+def score_vectors(vectors: Vectors, head: Head) -> Floats:
     """Screen features: s_t = h_psi(u_t) in [0, 1] (eq. 1)."""
     return sigmoid(head(vectors)[:, 0])
 
@@ -138,7 +138,8 @@ def score_vectors(vectors: npt.NDArray[np.floating], head: Head) -> Floats:
 def screen(features: Features, head: Head, clock: ExamClock) -> Screened:
     """Score every decodable frame of an exam: s_t = h_psi(f_theta(I_t)) (eq. 1)."""
     seconds = np.asarray(clock.ticks[features.frames.index] * float(clock.unit), np.float64)
-    return Screened(features.frames, seconds, features.vectors, score_vectors(features.vectors, head))
+    vectors = rows_of(features.vectors)
+    return Screened(features.frames, seconds, vectors, score_vectors(vectors, head))
 
 
 def select(screened: Screened, settings: SelectorSettings) -> Candidates:

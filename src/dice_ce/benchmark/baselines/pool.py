@@ -33,4 +33,4 @@ class Pool:
     @classmethod
     def of(cls, frames: Screened) -> Self:
         """Take screened frames."""
-        return cls(frames.score, frames.vectors)
+        return cls(frames.score, np.asarray(frames.vectors))

@@ -15,6 +15,7 @@ from typing import Self
 import numpy as np
 import numpy.typing as npt
 
+from dice_ce.features.rows import Vectors
 from dice_ce.types import Doubles, Floats
 
 UNFAMILIAR = 0.5
@@ -53,7 +54,7 @@ class Familiarity:
         )
         return cls(mean, basis, spread, float(rest[0]), float(limit[0]))
 
-    def distances(self, vectors: npt.NDArray[np.floating]) -> Doubles:
+    def distances(self, vectors: Vectors) -> Doubles:
         """Return how far features lie from what was learnt from, per direction: about 1 for those themselves."""
         parts = [self._distances(vectors[i : i + CHUNK]) for i in range(0, len(vectors), CHUNK)]
         return np.concatenate([np.empty(0), *parts])
@@ -65,7 +66,7 @@ class Familiarity:
         total = (along**2 / self.spread).sum(axis=1) + across / self.rest
         return np.asarray(np.sqrt(total / len(self.mean)), np.float64)
 
-    def unfamiliar_share(self, vectors: npt.NDArray[np.floating]) -> float:
+    def unfamiliar_share(self, vectors: Vectors) -> float:
         """Return the share of frames beyond the limit."""
         return float(np.mean(self.distances(vectors) > self.limit)) if len(vectors) else 0.0
 
