@@ -90,8 +90,6 @@ def samples(count: int = 40, *, seed: int = 0, labels: tuple[str, ...] = tuple(C
         np.full(count, ""),
         np.full(count, ""),
         np.zeros(count, np.int64),
-        np.array([labels[k] != "normal" for k in which], np.float32),
-        np.zeros((count, len(taxonomy)), np.float32),
     )
 
 
@@ -118,8 +116,7 @@ def test_every_case_is_judged_once_by_heads_that_never_saw_it() -> None:
     table = samples(300, labels=("normal", "ulcer"))
     case = np.array([f"case{i % 6}" for i in range(300)])
     wrong = case == "case3"
-    abnormal = table.abnormal ^ wrong
-    table = dataclasses.replace(table, case=case, abnormal=abnormal, wanted=abnormal.astype(np.float32))
+    table = dataclasses.replace(table, case=case, abnormal=table.abnormal ^ wrong)
     fold = np.array([int(name[-1]) % 3 for name in case])
     held_out = hold_out(lambda _: (table, fold), 3, HeadConfig(hidden=16, learning_rate=2e-2, epochs=20))
     assert sorted(held_out.samples.origin.tolist()) == sorted(table.origin.tolist())
@@ -500,31 +497,3 @@ def test_exams_of_one_name_in_two_datasets_are_not_mixed(
     assert main([*arguments, "--diagnoser", "network"]) == 1
     assert "the exam 'a' stands in two datasets" in capsys.readouterr().err
     assert not cache.exists(), "noticed before anything was encoded"
-
-
-def test_a_teacher_has_half_a_say_in_what_the_selector_learns_and_views_of_a_frame_are_told_the_same() -> None:
-    taxonomy = Taxonomy()
-    once = samples(60, labels=("normal", "ulcer"))
-    views = Samples.join([once, once])
-    told = np.zeros((60, len(taxonomy)), np.float32)
-    told[:30, taxonomy.normal] = 20  # the teacher finds the first half normal, whatever their labels say
-    told[30:, taxonomy.index("ulcer")] = 20
-    taught = views.taught(told, taxonomy.normal)
-    np.testing.assert_array_equal(taught.told, np.concatenate([told, told]))
-    abnormal = np.concatenate([once.abnormal, once.abnormal])
-    expected = 0.5 * abnormal + 0.5 * np.tile(np.arange(60) >= 30, 2)
-    np.testing.assert_allclose(taught.wanted, expected, atol=1e-5)
-    np.testing.assert_array_equal(taught.abnormal, views.abnormal)  # what is true does not change
-
-
-def test_what_the_network_says_is_added_to_what_the_head_says() -> None:
-    taxonomy = Taxonomy()
-    table = samples(120, labels=("normal", "ulcer"))
-    fold = np.arange(120) % 2
-    config = HeadConfig(hidden=16, epochs=2)
-    told = np.random.default_rng(0).normal(size=(120, len(taxonomy))).astype(np.float32)
-    plain, taught = (
-        hold_out(lambda _, t=t: (t, fold), 2, config) for t in (table, table.taught(told, taxonomy.normal))
-    )
-    np.testing.assert_allclose(taught.logits - plain.logits, taught.samples.told, atol=1e-5)
-    assert np.abs(taught.suspicion - plain.suspicion).max() > 0.01

@@ -46,7 +46,7 @@ class HeldOut:
     suspicion: Floats
     """Selector logits."""
     logits: Floats
-    """[n, labels]: the diagnoser's; those of a network of its own are added to the head's."""
+    """[n, labels]: the diagnoser's."""
     distance: Doubles
     """From the features of the other folds."""
     heads: tuple[Heads, ...]
@@ -124,6 +124,6 @@ def hold_out_fold(samples: Samples, of: npt.NDArray[np.int64], fold: int, config
         raise InputError(f"no frame of fold {fold} can be used; add cases with usable frames")
     familiarity = fit_familiarity(train.vectors)
     heads = Heads(train_selector(train, config).head, train_diagnoser(train, config).head, familiarity)
-    asked = (heads.selector(held_out.vectors)[:, 0], heads.diagnoser(held_out.vectors) + held_out.told)
+    asked = (heads.selector(held_out.vectors)[:, 0], heads.diagnoser(held_out.vectors))
     distance = familiarity.distances(held_out.vectors)
     return HeldOut(held_out, np.full(len(held_out), fold), *asked, distance, (heads,))

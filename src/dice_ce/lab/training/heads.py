@@ -74,16 +74,13 @@ def balanced_weights(samples: Samples) -> npt.NDArray[np.float32]:
 
 
 def train_selector(samples: Samples, config: HeadConfig = HeadConfig()) -> Trained:  # noqa: B008  frozen
-    """Learn what is abnormal: binary cross-entropy with the classes in balance (paper, section 4.2).
-
-    What is wanted of a frame is its label, or halfway what a teacher says of it.
-    """
+    """Learn what is abnormal: binary cross-entropy with the classes in balance (paper, section 4.2)."""
     if samples.abnormal.all() or not samples.abnormal.any():
         kind = "lesion" if not samples.abnormal.any() else "normal"
         raise InputError(f"the training frames show no {kind} at all: the Selector needs both; add {kind} frames")
     weight = balanced_weights(samples)
     weight[samples.abnormal] *= weight[~samples.abnormal].sum() / weight[samples.abnormal].sum()
-    return _fit(samples, samples.wanted[:, None], weight, config)
+    return _fit(samples, samples.abnormal[:, None], weight, config)
 
 
 def train_diagnoser(samples: Samples, config: HeadConfig = HeadConfig()) -> Trained:  # noqa: B008  frozen
@@ -92,7 +89,7 @@ def train_diagnoser(samples: Samples, config: HeadConfig = HeadConfig()) -> Trai
     if samples.labels.any(axis=0).sum() < 2:
         raise InputError("the training frames have one label only: the diagnoser needs two or more; add other frames")
     weight = balanced_weights(samples)
-    trained = _fit(samples, samples.labels.astype(np.float32), weight, config)
+    trained = _fit(samples, samples.labels, weight, config)
     # Rare labels stay rare in what was learnt; whoever reads an exam wants them found all the same.
     share = (samples.labels * weight[:, None]).sum(axis=0) / weight.sum()
     rarity = np.where(share > 0, np.log(share + SMALLEST_SHARE), 0.0)
@@ -100,7 +97,9 @@ def train_diagnoser(samples: Samples, config: HeadConfig = HeadConfig()) -> Trai
     return replace(trained, head=replace(trained.head, bias2=as_stored(bias)))
 
 
-def _fit(samples: Samples, targets: Floats, weight: npt.NDArray[np.float32], config: HeadConfig) -> Trained:
+def _fit(
+    samples: Samples, targets: npt.NDArray[np.bool_], weight: npt.NDArray[np.float32], config: HeadConfig
+) -> Trained:
     with single_threaded():
         members = [_fit_member(samples, targets, weight, config, member) for member in range(config.members)]
     log = np.mean([losses for _, losses in members], axis=0)
@@ -124,7 +123,7 @@ def single_threaded() -> Iterator[None]:
 
 def _fit_member(
     samples: Samples,
-    targets: Floats,
+    targets: npt.NDArray[np.bool_],
     weight: npt.NDArray[np.float32],
     config: HeadConfig,
     member: int,
@@ -173,8 +172,12 @@ def as_stored(values: npt.NDArray[np.floating]) -> Floats:
     return np.ascontiguousarray(values).astype(np.float16).astype(np.float32)
 
 
-def _tensors(torch: Any, vectors: npt.NDArray[np.float16], targets: Floats) -> tuple[torch.Tensor, torch.Tensor]:
-    mass = targets / targets.sum(axis=1, keepdims=True) if targets.shape[1] > 1 else targets
+def _tensors(
+    torch: Any, vectors: npt.NDArray[np.float16], targets: npt.NDArray[np.bool_]
+) -> tuple[torch.Tensor, torch.Tensor]:
+    mass = targets.astype(np.float32)
+    if mass.shape[1] > 1:
+        mass /= mass.sum(axis=1, keepdims=True)
     return torch.from_numpy(np.ascontiguousarray(vectors)), torch.from_numpy(mass)
 
 

@@ -125,16 +125,14 @@ def train(
 
     def samples_of(fold: int) -> tuple[Samples, npt.NDArray[np.int64]]:
         seen = samples_of_cases(data, fold_encoders[fold] if fold_encoders else encoder, taxonomy, config, watch)
-        if diagnoser is not None:
-            seen = taught(seen, fold_diagnosers[fold], data, taxonomy, watch(f"asking the diagnoser of fold {fold}"))
         return seen, fold_of(seen, data)
 
     held_out = hold_out(samples_of, data.folds, config.head)
+    if diagnoser is not None:
+        held_out = _with_networks(held_out, fold_diagnosers, data, watch)
     if folds_out:
         save_fold_bundles(folds_out, held_out, fold_encoders or [encoder] * data.folds, fold_diagnosers, taxonomy)
     samples = samples_of_cases(data, encoder, taxonomy, config, watch)
-    if diagnoser is not None:
-        samples = taught(samples, diagnoser, data, taxonomy, watch("asking the diagnoser"))
     known = samples[fold_of(samples, data) >= 0]
     selector, head = train_selector(known, config.head), train_diagnoser(known, config.head)
     own, scored = make_diagnoser(head.head, diagnoser, 1.0), held_out
@@ -185,12 +183,14 @@ def _check_folds(data: TrainingData, networks: Sequence[Encoder], option: str, *
         raise UsageError(f"{option}: {len(networks)} networks for {data.folds} folds; train one for each")
 
 
-def taught(samples: Samples, network: OnnxEncoder, data: TrainingData, taxonomy: Taxonomy, bar: Progress) -> Samples:
-    """Ask the diagnoser's own network about all frames: what it says is added to the head's, and teaches the Selector.
-
-    A Selector sees every frame, so it must be cheap; nobody has to be cheap for teaching it.
-    """
-    return samples.taught(_network_logits(samples.once(), network, data, bar), taxonomy.normal)
+def _with_networks(held_out: HeldOut, networks: Sequence[OnnxEncoder], data: TrainingData, watch: Watch) -> HeldOut:
+    """Add to what the heads say about every frame what the network that never saw its case says."""
+    logits = held_out.logits.copy()
+    for fold, network in enumerate(networks):
+        rows = held_out.fold == fold
+        bar = watch(f"asking the diagnoser of fold {fold}")
+        logits[rows] += _network_logits(held_out.samples[rows], network, data, bar)
+    return replace(held_out, logits=logits)
 
 
 def untuned(diagnoser: HeadDiagnoser | NetworkDiagnoser) -> dict[str, Profile]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Self
 
 import numpy as np
@@ -16,9 +16,8 @@ from dice_ce.errors import InputError
 from dice_ce.features.encoder import Encoder
 from dice_ce.features.extraction import extract
 from dice_ce.features.images import Change, encode_images
-from dice_ce.method.diagnoser import softmax
 from dice_ce.taxonomy import Taxonomy
-from dice_ce.types import Floats, Progress
+from dice_ce.types import Progress
 
 NEAR = 2.0
 """Seconds around a keyframe within which frames are taken to show what it shows: w in the design."""
@@ -27,8 +26,6 @@ FAR = 300.0
 EXAMS = "exams"
 """Source of frames that come from whole exams."""
 WEAK_WEIGHT = 0.3
-TAUGHT = 0.5
-"""Share of a teacher in what a Selector is to say."""
 WEAK_STEP = 10
 """Every how many weak frames one is used: there are thousands, and neighbours are alike."""
 
@@ -53,10 +50,6 @@ class Samples:
     """Which lesion event an image belongs to; empty if that is not known."""
     stretched: npt.NDArray[np.int64]
     """Findings that this frame stands for although it is not near them: there is no nearer one."""
-    wanted: Floats
-    """What a Selector is to say: 1 for a lesion, 0 for none, and between where a teacher has a say."""
-    told: Floats
-    """[n, labels]: logits of the diagnoser's own network, 0 where there is none."""
 
     def __post_init__(self) -> None:
         if not np.isfinite(self.vectors).all():
@@ -76,23 +69,8 @@ class Samples:
 
     def once(self) -> Samples:
         """Take every frame once, in order: views of an image are the same frame."""
-        return self[np.unique(self._first_views())]
-
-    def _first_views(self) -> npt.NDArray[np.int64]:
-        """Return for every row the first one that shows the same frame."""
         frames = np.char.add(np.char.add(self.exam, "\n"), self.origin)
-        _, first, same = np.unique(frames, return_index=True, return_inverse=True)
-        return np.asarray(first[same], np.int64)
-
-    def taught(self, told: Floats, normal: int) -> Samples:
-        """Let a teacher have its say; `told` are its logits about every frame `once`, also for the views of it.
-
-        Half of what a Selector learns is then how abnormal the teacher finds the frame.
-        """
-        first = self._first_views()
-        of_all = told[np.searchsorted(np.unique(first), first)]
-        said = 1 - softmax(of_all)[:, normal]
-        return replace(self, told=of_all, wanted=(1 - TAUGHT) * self.wanted + TAUGHT * said)
+        return self[np.sort(np.unique(frames, return_index=True)[1])]
 
     @classmethod
     def join(cls, parts: Sequence[Self]) -> Samples:
@@ -141,8 +119,6 @@ def samples_of_images(
             [[label for label in frame.labels if label != taxonomy.labels[taxonomy.normal]] for frame in frames],
         ),
         np.zeros(len(frames), np.int64),
-        shows_lesion(labels, taxonomy).astype(np.float32),
-        np.zeros(labels.shape, np.float32),
     )
 
 
@@ -174,8 +150,6 @@ def samples_of_exams(
                 np.full(len(rows), row.exam_id),
                 np.full(len(rows), "", np.str_),
                 stretched,
-                shows_lesion(labels, taxonomy).astype(np.float32),
-                np.zeros(labels.shape, np.float32),
             )
         )
     if progress:
