@@ -1,11 +1,12 @@
 """How time and memory grow with the length of the exam, by codec and size: one table, one exponent per row.
 
-    python benchmarks/growth.py [--frames 3000 10000 30000 100000] [--sizes 336 576] [--codecs H.264 ...] [--gate]
+    python benchmarks/growth.py [--frames 3000 10000 30000 100000] [--sizes 336 576] [--codecs H.264 ...] [--way whole]
 
 The default (3,000 and 10,000 frames of 336 pixels, H.264) takes some minutes; all of it takes hours. Every exam runs in
-a process of its own, which opens and extracts it into an empty cache with every frame encoded (`--gate`: as users run
-it). Finished ones are kept in WORK/growth.csv and not measured again: interrupt whenever you like, ask for more later,
-or remove the file to start anew. Exams are a simulated one of 500 frames, over and over again.
+a process of its own, which opens and extracts it into an empty cache with every frame encoded (`--way gated`: features
+of near-identical frames are reused; `--way whole`: all of `summarize`, down to the report). Finished ones are kept in
+WORK/growth.csv and not measured again: interrupt whenever you like, ask for more later, or remove the file to start
+anew. Exams are a simulated one of 500 frames, over and over again.
 
 Time is that of the clock and that of the processor, over all cores; on a machine that does other work as well, only the
 latter means something. The exponent is the slope of the logarithm of the processor's time, from the shortest to the
@@ -31,6 +32,8 @@ from dice_ce.features.extraction import extract
 from dice_ce.features.gate import GateConfig
 from dice_ce.files import CACHE_VARIABLE, cache_root, write_atomically
 from dice_ce.method.bundle import load_bundle
+from dice_ce.method.pipeline import summarize
+from dice_ce.outputs import write_outputs
 from dice_ce.table import Table
 from exams import CODECS, make_exam, peak_megabytes, repeated
 
@@ -44,7 +47,7 @@ class Case:
 
     size: int
     codec: str
-    is_gated: bool
+    way: str
     frames: int
 
 
@@ -57,21 +60,24 @@ class Measured:
     megabytes: float
 
 
-def measure(video: Path, is_gated: bool) -> Measured:
-    """Extract in this process."""
+def measure(video: Path, way: str) -> Measured:
+    """Extract, or summarise, in this process."""
     with tempfile.TemporaryDirectory() as empty:
         os.environ[CACHE_VARIABLE] = empty
-        encoder = load_bundle().encoder
+        bundle = load_bundle()
         began = time.perf_counter(), time.process_time()
         with open_exam(video, exam_fps=2) as exam:
-            extract(exam, encoder, gate=GateConfig() if is_gated else None)
+            if way == "whole":
+                write_outputs(summarize(exam, bundle=bundle, gate=None), exam, Path(empty) / "results")
+            else:
+                extract(exam, bundle.encoder, gate=GateConfig() if way == "gated" else None)
         took = time.perf_counter() - began[0], time.process_time() - began[1]
     return Measured(*took, peak_megabytes())
 
 
-def in_a_fresh_process(video: Path, is_gated: bool) -> Measured:
+def in_a_fresh_process(video: Path, way: str) -> Measured:
     """Measure by itself, so that memory is that of one exam."""
-    command = [sys.executable, __file__, "--measure", str(video), *(["--gate"] if is_gated else [])]
+    command = [sys.executable, __file__, "--measure", str(video), "--way", way]
     done = subprocess.run(command, check=True, stdout=subprocess.PIPE, text=True)
     return Measured(*map(float, done.stdout.split()))
 
@@ -81,12 +87,12 @@ def read_log(path: Path) -> dict[Case, Measured]:
     if not path.exists():
         return {}
     rows = [line.split(",") for line in path.read_text().splitlines()[1:]]
-    return {Case(int(a), b, c == "True", int(d)): Measured(*map(float, rest)) for a, b, c, d, *rest in rows}
+    return {Case(int(a), b, c, int(d)): Measured(*map(float, rest)) for a, b, c, d, *rest in rows}
 
 
 def write_log(path: Path, log: dict[Case, Measured]) -> None:
     """Keep what was measured."""
-    columns = ("size", "codec", "is_gated", "frames", "seconds", "processor", "megabytes")
+    columns = ("size", "codec", "way", "frames", "seconds", "processor", "megabytes")
     write_atomically(path, table_text(columns, [(*astuple(case), *astuple(log[case])) for case in log]).encode())
 
 
@@ -94,8 +100,8 @@ def report(log: dict[Case, Measured]) -> str:
     """One row per codec and size."""
     lengths = sorted({case.frames for case in log})
     rows = []
-    for size, codec, is_gated in sorted({(case.size, case.codec, case.is_gated) for case in log}):
-        row = {n: log[case] for n in lengths if (case := Case(size, codec, is_gated, n)) in log}
+    for size, codec, way in sorted({(case.size, case.codec, case.way) for case in log}):
+        row = {n: log[case] for n in lengths if (case := Case(size, codec, way, n)) in log}
         first, last = min(row), max(row)
         slope = "-"
         if first < last:
@@ -104,7 +110,7 @@ def report(log: dict[Case, Measured]) -> str:
             f"{one.seconds:.0f} / {one.processor:.0f} / {one.megabytes:.0f}" if (one := row.get(n)) else "-"
             for n in lengths
         )
-        rows.append((f"{codec}, {size}" + (", gated" if is_gated else ""), *cells, slope))
+        rows.append((f"{codec}, {size}, {way}", *cells, slope))
     headings = ("exam", *(f"{n:,} frames" for n in lengths), "exponent")
     return f"Seconds / seconds of the processor / peak MB\n\n{Table.of(headings, rows).markdown()}"
 
@@ -115,23 +121,23 @@ def main() -> None:
     parser.add_argument("--frames", type=int, nargs="+", default=[3_000, 10_000])
     parser.add_argument("--sizes", type=int, nargs="+", default=[336])
     parser.add_argument("--codecs", nargs="+", choices=tuple(CODECS), default=["H.264"])
-    parser.add_argument("--gate", action="store_true", help="reuse features of near-identical frames")
+    parser.add_argument("--way", choices=("exact", "gated", "whole"), default="exact")
     parser.add_argument(
         "--work", type=Path, default=cache_root() / "benchmarks", help="where exams and figures are kept"
     )
     parser.add_argument("--measure", type=Path, help=argparse.SUPPRESS)
     options = parser.parse_args()
     if options.measure:
-        print(*astuple(measure(options.measure, options.gate)))
+        print(*astuple(measure(options.measure, options.way)))
         return
     path = options.work / "growth.csv"
     log = read_log(path)
     for frames, size, codec in product(sorted(options.frames), options.sizes, options.codecs):
-        case = Case(size, codec, options.gate, frames)
+        case = Case(size, codec, options.way, frames)
         if case not in log:
             print(f"{codec}, {size} pixels, {frames:,} frames", file=sys.stderr)
             video = repeated(make_exam(options.work, ONCE, size, codec), frames // ONCE)
-            log[case] = in_a_fresh_process(video, options.gate)
+            log[case] = in_a_fresh_process(video, options.way)
             write_log(path, log)
     print(report(log))
 
