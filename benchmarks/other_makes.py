@@ -3,15 +3,16 @@
     python benchmarks/other_makes.py DATA [--encoders 'fold-{fold}.onnx']
 
 For every source the figures inside its patients: by heads of held-out folds that learnt from the other cases of the
-same source, too, and by heads that never saw the source. Then whether its cases are noticed: how many have at least
-half of their frames beyond the limit of what is familiar, fitted without the source, against held-out cases of the
-others. Encoders of the folds knew the other cases of the source, so the true drop with a new make is larger.
+same source, too, and by heads that never saw the source. Encoders of the folds knew the other cases of the source, so
+the true drop with a new make is larger. Before that, within seconds, for every choice of sources that are left out: how
+many of their cases are called unfamiliar, and how many held-out cases of the others; no network has a say in that.
 """
 
 from __future__ import annotations
 
 import argparse
-from collections.abc import Sequence
+import itertools
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 import numpy as np
@@ -19,10 +20,10 @@ import numpy as np
 from dice_ce.datasets.splits import FOLDS
 from dice_ce.features.encoder import Encoder, load_encoder
 from dice_ce.lab.training.data import TrainingData, gather
+from dice_ce.lab.training.familiar import Looks, fit_familiarity, held_out_distances, looks_of_cases
 from dice_ce.lab.training.folds import HeldOut, hold_out
 from dice_ce.lab.training.run import TrainConfig, fold_of, samples_of_cases
 from dice_ce.lab.training.samples import Samples
-from dice_ce.method.beyond.familiar import UNFAMILIAR
 from dice_ce.method.bundle import load_bundle
 from dice_ce.progress import ProgressBar
 from dice_ce.table import Table
@@ -50,11 +51,18 @@ def held_out(data: TrainingData, encoders: Sequence[Encoder], without: str | Non
     return hold_out(samples_of, data.folds, config.head)
 
 
-def flagged(judged: HeldOut, limit: float) -> str:
-    """Count the cases most of whose frames lie beyond the limit."""
-    cases = np.unique(judged.samples.case)
-    shares = [float(np.mean(judged.distance[judged.samples.case == case] > limit)) for case in cases]
-    return f"{sum(share >= UNFAMILIAR for share in shares)} of {len(cases)} (mean share {np.mean(shares):.2f})"
+def noticed(looks: Looks) -> Iterator[tuple[str, ...]]:
+    """Leave out sources, and count the cases of theirs and of the others that are called unfamiliar."""
+    sources = np.unique(looks.source).tolist()
+    for out in (out for count in range(1, len(sources)) for out in itertools.combinations(sources, count)):
+        is_new = np.isin(looks.source, out)
+        known = fit_familiarity(looks[~is_new])
+        if known is not None:
+            new, held_out = (
+                distances > known.limit
+                for distances in (known.distances(looks[is_new].look), held_out_distances(looks[~is_new]))
+            )
+            yield " and ".join(out), *(f"{np.sum(beyond)} of {len(beyond)}" for beyond in (new, held_out))
 
 
 def main() -> None:
@@ -64,6 +72,9 @@ def main() -> None:
     parser.add_argument("--encoders", help="one per fold, with {fold} in the name (default: the shipped one)")
     options = parser.parse_args()
     data = gather([options.data], TAXONOMY.labels)
+    looks = looks_of_cases(data, watch("looking", "cases"))
+    header = ("left out", "its cases called unfamiliar", "held-out cases of the others")
+    print(f"{Table.of(header, list(noticed(looks))).markdown()}\n", flush=True)
     encoders: list[Encoder] = [load_bundle().encoder]
     if options.encoders:
         encoders = [load_encoder(options.encoders.replace("{fold}", str(fold))) for fold in range(FOLDS)]
@@ -71,16 +82,10 @@ def main() -> None:
     rows = []
     for source in np.unique(with_all.samples.source).tolist():
         blind = held_out(data, encoders, source)
-        is_own = blind.samples.source == source
-        limit = blind[~is_own].limit()
-        for name, judged, noticed in (
-            ("learnt from it, other cases", with_all, "–"),
-            ("never saw it", blind, f"{flagged(blind[is_own], limit)}; others {flagged(blind[~is_own], limit)}"),
-        ):
+        for name, judged in (("learnt from it, other cases", with_all), ("never saw it", blind)):
             figures = judged.within(TAXONOMY)[source]
-            rows.append((source, name, *figures.columns(), noticed))
-    header = ("source", "heads", *type(figures).HEADER, "cases called unfamiliar")
-    print(Table.of(header, rows).markdown())
+            rows.append((source, name, *figures.columns()))
+    print(Table.of(("source", "heads", *type(figures).HEADER), rows).markdown())
 
 
 if __name__ == "__main__":

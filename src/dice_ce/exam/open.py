@@ -27,14 +27,14 @@ from dice_ce.exam.ocr import Box
 from dice_ce.exam.overlay import find_covers
 from dice_ce.exam.readers import SMALLEST_SIDE, Cursor, Source, check_size, is_dicom_input, name_of_dicom, open_source
 from dice_ce.files import printable
-from dice_ce.types import Image, Progress, Resize
+from dice_ce.types import Image, Ints, Progress, Resize
 
 FIELD_SAMPLES = 48
-"""Frames, spread over the exam, from which the field of view is found."""
+"""Frames, spread over the exam, that tell where the field of view is and what the exam looks like."""
 
 
 FIELD_REACH = 3000
-"""How far into the exam frames are taken for this when each one has to be decoded from the start."""
+"""How far into the exam they are taken when each one has to be decoded from the start."""
 
 
 KEPT_BYTES = 32 * 2**20
@@ -161,6 +161,10 @@ class Exam:
     def apart(self) -> Exam:
         """Return the same exam with a cursor of its own, for another thread; its decoder starts no further ones."""
         return dataclasses.replace(self, _cursor=_SharedCursor(threads=1))
+
+    def spread(self) -> Ints:
+        """Return the ordinals of a few frames from all over the exam that are cheap to reach."""
+        return spread_over(self.source)
 
     def read(
         self, start: int = 0, stop: int | None = None, *, size: int | None = None, resize: Resize = "area"
@@ -292,14 +296,19 @@ def sidecar_beside(path: Path) -> Path:
     return named.parent / f"{named.stem if path.is_file() else named.name}.clock.csv"
 
 
-def _sample(source: Source, name: str) -> list[tuple[int, av.VideoFrame]]:
-    """Decode a few frames from all over the exam, at keyframes where possible, since those are cheap to reach."""
-    # Where there are hardly any keyframes, reaching a late frame means decoding all before it.
-    spread = np.linspace(0, min(len(source.frames), FIELD_REACH) - 1, FIELD_SAMPLES).astype(np.int64)
+def spread_over(source: Source) -> Ints:
+    """Choose a few frames from all over the exam, keyframes where possible, since those are cheap to reach."""
     if len(source.keyframes) >= FIELD_SAMPLES // 4:
-        spread = source.keyframes[np.linspace(0, len(source.keyframes) - 1, FIELD_SAMPLES).astype(np.int64)]
+        chosen = source.keyframes[np.linspace(0, len(source.keyframes) - 1, FIELD_SAMPLES).astype(np.int64)]
+    else:  # where there are hardly any, reaching a late frame means decoding all before it
+        chosen = np.linspace(0, min(len(source.frames), FIELD_REACH) - 1, FIELD_SAMPLES).astype(np.int64)
+    return np.unique(chosen)
+
+
+def _sample(source: Source, name: str) -> list[tuple[int, av.VideoFrame]]:
+    """Decode a few frames from all over the exam."""
     with closing(source.open(threads=1)) as cursor:
-        samples = [sample for i in np.unique(spread) for sample in cursor.read(int(i), int(i) + 1)]
+        samples = [sample for i in spread_over(source) for sample in cursor.read(int(i), int(i) + 1)]
         if not samples:
             samples = list(itertools.islice(cursor.read(0, len(source.frames)), 1))
     if not samples:

@@ -118,7 +118,7 @@ def summarize_features(
     diagnosed = diagnose_contexts(weave_contexts(screened, settings), diagnoser, bundle.taxonomy, settings)
     judged = judge_contexts(diagnosed, settings)
     marks = locate_evidence(exam, judged, bundle)
-    unfamiliar = bundle.familiarity.unfamiliar_share(screened.vectors) if bundle.familiarity else None
+    unfamiliar = bundle.familiarity.strangeness(exam) if bundle.familiarity else None
     return assemble(exam, features, screened, judged, made, bundle.reliability, marks, unfamiliar)
 
 

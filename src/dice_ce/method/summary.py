@@ -36,6 +36,7 @@ Schema = Literal["dice-ce/summary/2"]
 SCHEMA_FILE = Path(__file__).parent / "schema" / "summary.schema.json"
 Count = Annotated[int, msgspec.Meta(ge=0)]
 Share = Annotated[float, msgspec.Meta(ge=0, le=1)]
+Distance = Annotated[float, msgspec.Meta(ge=0)]
 Seconds = Annotated[float, msgspec.Meta(ge=0)]
 Digest = Annotated[str, msgspec.Meta(pattern="^[0-9a-f]{64}$")]
 """SHA-256."""
@@ -129,8 +130,9 @@ class ExamFacts:
     doubtful: Count
     """Frames decoded on top of an undecodable one."""
     warnings: tuple[str, ...]
-    unfamiliar: Share | None = None
-    """Share of the frames that look unlike what the model was trained on; None where it cannot tell."""
+    unfamiliar: Distance | None = None
+    """How far the exam lies from what the model was trained on, by what its images look like: 1 is as far as few exams
+    of known capsules, and from there on a warning says so; None where it cannot tell."""
     read: Share = 1.0
     """Share of the frames that were read; less than 1 where the run that writes this is not finished."""
 

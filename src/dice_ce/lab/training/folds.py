@@ -15,14 +15,12 @@ import numpy.typing as npt
 from dice_ce.benchmark.within import WithinFigures, within_figures
 from dice_ce.errors import InputError
 from dice_ce.lab.training.calibration import Calibration, best_temperature
-from dice_ce.lab.training.familiar import fit_familiarity, usual_limit
 from dice_ce.lab.training.heads import HeadConfig, balanced_weights, train_diagnoser, train_selector
 from dice_ce.lab.training.samples import Samples
-from dice_ce.method.beyond.familiar import Familiarity
 from dice_ce.method.diagnoser import softmax
 from dice_ce.method.selector import Head
 from dice_ce.taxonomy import Taxonomy
-from dice_ce.types import Doubles, Floats
+from dice_ce.types import Floats
 
 SamplesOf = Callable[[int], tuple[Samples, npt.NDArray[np.int64]]]
 """The samples of all cases as the encoder of a fold sees them, and the fold of each."""
@@ -30,11 +28,10 @@ SamplesOf = Callable[[int], tuple[Samples, npt.NDArray[np.int64]]]
 
 @dataclass(frozen=True, eq=False)
 class Heads:
-    """A Selector and a diagnoser, not calibrated yet, and what the features that they learnt from look like."""
+    """A Selector and a diagnoser, not calibrated yet."""
 
     selector: Head
     diagnoser: Head
-    familiarity: Familiarity
 
 
 @dataclass(frozen=True, eq=False)
@@ -47,8 +44,6 @@ class HeldOut:
     """Selector logits."""
     logits: Floats
     """[n, labels]: the diagnoser's."""
-    distance: Doubles
-    """From the features of the other folds."""
     heads: tuple[Heads, ...]
     """The heads trained without each fold."""
 
@@ -59,7 +54,6 @@ class HeldOut:
             fold=self.fold[rows],
             suspicion=self.suspicion[rows],
             logits=self.logits[rows],
-            distance=self.distance[rows],
         )
 
     @classmethod
@@ -70,7 +64,6 @@ class HeldOut:
             np.concatenate([part.fold for part in parts]),
             np.concatenate([part.suspicion for part in parts]),
             np.concatenate([part.logits for part in parts]),
-            np.concatenate([part.distance for part in parts]),
             tuple(heads for part in parts for heads in part.heads),
         )
 
@@ -88,10 +81,6 @@ class HeldOut:
         """Choose the Selector's, so that a score of 0.5 reaches the wanted recall on these frames."""
         weight = balanced_weights(self.samples)
         return Calibration.fit(self.suspicion, self.samples.abnormal, weight, self.samples.case)
-
-    def limit(self) -> float:
-        """Choose the distance beyond which frames are unfamiliar."""
-        return usual_limit([self.distance[self.samples.case == case] for case in np.unique(self.samples.case)])
 
     def within(self, taxonomy: Taxonomy, score: Floats | None = None) -> dict[str, WithinFigures]:
         """Measure inside patients, source by source: by the Selector alone, unless another score is given."""
@@ -122,8 +111,6 @@ def hold_out_fold(samples: Samples, of: npt.NDArray[np.int64], fold: int, config
     held_out = samples[of == fold].once()
     if not len(held_out):
         raise InputError(f"no frame of fold {fold} can be used; add cases with usable frames")
-    familiarity = fit_familiarity(train.vectors)
-    heads = Heads(train_selector(train, config).head, train_diagnoser(train, config).head, familiarity)
+    heads = Heads(train_selector(train, config).head, train_diagnoser(train, config).head)
     asked = (heads.selector(held_out.vectors)[:, 0], heads.diagnoser(held_out.vectors))
-    distance = familiarity.distances(held_out.vectors)
-    return HeldOut(held_out, np.full(len(held_out), fold), *asked, distance, (heads,))
+    return HeldOut(held_out, np.full(len(held_out), fold), *asked, (heads,))

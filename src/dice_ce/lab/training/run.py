@@ -35,7 +35,7 @@ from dice_ce.lab.training.augment import Augmentation, augment
 from dice_ce.lab.training.calibration import TAU_S, Calibration
 from dice_ce.lab.training.card import Curves, attachments, write_card
 from dice_ce.lab.training.data import TEST, TrainingData, gather
-from dice_ce.lab.training.familiar import fit_familiarity
+from dice_ce.lab.training.familiar import Looks, fit_familiarity, looks_of_cases
 from dice_ce.lab.training.folds import HeldOut, hold_out
 from dice_ce.lab.training.heads import HeadConfig, train_diagnoser, train_selector
 from dice_ce.lab.training.samples import NEAR, Samples, samples_of_exams, samples_of_images
@@ -127,11 +127,12 @@ def train(
         seen = samples_of_cases(data, fold_encoders[fold] if fold_encoders else encoder, taxonomy, config, watch)
         return seen, fold_of(seen, data)
 
-    held_out = hold_out(samples_of, data.folds, config.head)
+    held_out, looks = hold_out(samples_of, data.folds, config.head), looks_of_cases(data, watch("looking", "cases"))
     if diagnoser is not None:
         held_out = _with_networks(held_out, fold_diagnosers, data, watch)
     if folds_out:
-        save_fold_bundles(folds_out, held_out, fold_encoders or [encoder] * data.folds, fold_diagnosers, taxonomy)
+        encoders = fold_encoders or [encoder] * data.folds
+        save_fold_bundles(folds_out, held_out, looks, encoders, fold_diagnosers, taxonomy)
     samples = samples_of_cases(data, encoder, taxonomy, config, watch)
     known = samples[fold_of(samples, data) >= 0]
     selector, head = train_selector(known, config.head), train_diagnoser(known, config.head)
@@ -155,7 +156,7 @@ def train(
         profiles=untuned(own),
         card=write_card(name, notes, encoder, own, taxonomy, data, samples.once(), figures, reliability, config.near),
         reliability=reliability,
-        familiarity=replace(fit_familiarity(known.vectors), limit=held_out.limit()),
+        familiarity=fit_familiarity(looks[looks.fold >= 0]),
         attachments=attachments(Curves(selector, head)),
     )
     return load_bundle(out), figures
@@ -203,6 +204,7 @@ def untuned(diagnoser: HeadDiagnoser | NetworkDiagnoser) -> dict[str, Profile]:
 def save_fold_bundles(
     folder: Path,
     held_out: HeldOut,
+    looks: Looks,
     encoders: Sequence[Encoder],
     networks: Sequence[OnnxEncoder],
     taxonomy: Taxonomy,
@@ -219,7 +221,7 @@ def save_fold_bundles(
             selector=others.calibration().of(heads.selector),
             diagnoser=own,
             profiles=untuned(own),
-            familiarity=replace(heads.familiarity, limit=others.limit()),
+            familiarity=fit_familiarity(looks[(looks.fold >= 0) & (looks.fold != fold)]),
             card=f"# Model card: `{fold_name(fold)}`\n\nFor cross-validation: knows no case of this fold.\n",
         )
 
@@ -234,8 +236,8 @@ def _ask_about(
         logits = diagnoser.add_head(said, tested.vectors)
     else:
         logits = diagnoser.head(tested.vectors)
-    nowhere, unmeasured = np.full(len(tested), -1), np.full(len(tested), np.nan)
-    return HeldOut(tested, nowhere, selector(tested.vectors)[:, 0], logits, unmeasured, ())
+    nowhere = np.full(len(tested), -1)
+    return HeldOut(tested, nowhere, selector(tested.vectors)[:, 0], logits, ())
 
 
 def _second_network(
