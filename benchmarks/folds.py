@@ -12,7 +12,6 @@ difference.
 from __future__ import annotations
 
 import argparse
-import hashlib
 from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
@@ -71,10 +70,7 @@ def readier(asked: HeldOut) -> Iterator[tuple[str, ...]]:
 def opened(pattern: str, fold: int, size: int | None = None) -> OnnxEncoder:
     """Open the network of a fold; an encoder that leaves its side open can be shown frames of another size."""
     encoder = OnnxEncoder.open(Path(pattern.replace("{fold}", str(fold))))
-    if size is None:
-        return encoder
-    digest = hashlib.sha256(f"{encoder.digest} {size}".encode()).hexdigest()
-    return replace(encoder, input_size=size, digest=digest)
+    return encoder.at(size or encoder.input_size)
 
 
 def main() -> None:

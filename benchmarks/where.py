@@ -10,7 +10,7 @@ on the encoder says, which marks are made from. Chance is the share of the field
 from __future__ import annotations
 
 import argparse
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
@@ -24,7 +24,8 @@ from dice_ce.features.encoder import OnnxEncoder
 from dice_ce.features.images import read_images
 from dice_ce.lab.training.network import append_map
 from dice_ce.method.beyond.where import evidence_map, map_size, mark_of
-from dice_ce.method.bundle import Bundle, load_bundle
+from dice_ce.method.bundle import Bundle, diagnoser_head, load_bundle
+from dice_ce.method.selector import Head
 from dice_ce.progress import ProgressBar
 from dice_ce.table import Table
 from dice_ce.taxonomy import NORMAL
@@ -49,14 +50,10 @@ class Hit:
     chance: float
 
 
-def judge(frame: LabelledFrame, image: Image, nearer: Image, bundle: Bundle) -> Hit:
+def judge(frame: LabelledFrame, image: Image, nearer: Image, encoder: OnnxEncoder, head: Head, wanted: int) -> Hit:
     """Mark one frame, which is given as the encoder sees it and as its map is made, and compare."""
-    encoder, head = bundle.encoder, bundle.diagnoser.head
-    assert isinstance(encoder, OnnxEncoder)
-    assert head is not None
     (parts,) = encoder.encode_map(nearer[None])
     said = int(head(encoder.encode(image[None]))[0].argmax())
-    wanted = bundle.taxonomy.index(frame.labels[0])
     mark = mark_of(evidence_map(parts, head, wanted), 1, 1)
     (box,) = frame.boxes
     field = float((image.max(axis=2) > DARK).mean())
@@ -68,13 +65,14 @@ def judge(frame: LabelledFrame, image: Image, nearer: Image, bundle: Bundle) -> 
     return Hit(frame.case, frame.labels[0], said == wanted, mark is not None, inside, min(1.0, chance))
 
 
-def with_map(bundle: Bundle) -> Bundle:
-    """Let the encoder give out its map, if it does not yet."""
-    encoder = bundle.encoder
+def seeing(bundle: Bundle) -> tuple[OnnxEncoder, Head]:
+    """Return encoder and head of a diagnoser; the encoder gives out its map, also if it does not yet."""
+    encoder, head = bundle.encoder, diagnoser_head(bundle.diagnoser)
     assert isinstance(encoder, OnnxEncoder)
+    assert head is not None
     model = onnx.load_from_string(encoder.content)
     append_map(model)
-    return replace(bundle, encoder=OnnxEncoder.from_bytes(model.SerializeToString(), encoder.name))
+    return OnnxEncoder.from_bytes(model.SerializeToString(), encoder.name), head
 
 
 def spread(frames: list[LabelledFrame]) -> list[LabelledFrame]:
@@ -108,14 +106,14 @@ def main() -> None:
     hits: list[Hit] = []
     with ProgressBar("marking") as bar:
         for fold in sorted({folds[frame.case] for frame in chosen}):
-            bundle = with_map(load_bundle(options.folds / fold_name(fold)))
-            encoder = bundle.encoder
-            assert isinstance(encoder, OnnxEncoder)
+            bundle = load_bundle(options.folds / fold_name(fold))
+            encoder, head = seeing(bundle)
             own = [frame for frame in chosen if folds[frame.case] == fold]
             paths = [frame.path for frame in own]
             sizes = (encoder.input_size, map_size(encoder))
             for (i, image), (_, nearer) in zip(*(read_images(paths, size) for size in sizes), strict=True):
-                hits.append(judge(own[i], image, nearer, bundle))
+                wanted = bundle.taxonomy.index(own[i].labels[0])
+                hits.append(judge(own[i], image, nearer, encoder, head, wanted))
                 bar(len(hits), len(chosen))
     named = [hit for hit in hits if hit.is_named and hit.is_marked]
     rows = [row("all, named right", named), row("all, whatever was said", [hit for hit in hits if hit.is_marked])]

@@ -44,7 +44,7 @@ def save_network_bundle(folder: Path) -> Path:
         taxonomy=Taxonomy("cells", (*map(str, range(network.dim - 1)), "normal")),
         encoder=colours.encoder,
         selector=colours.selector,
-        diagnoser=NetworkDiagnoser(network),
+        diagnoser=NetworkDiagnoser((network,)),
         profiles=colours.profiles,
         card="",
     )

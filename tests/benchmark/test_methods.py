@@ -218,7 +218,7 @@ def test_a_network_is_asked_about_every_frame_once_and_never_again(
             return network.encode(batch)
 
     cells = Taxonomy("cells", (*map(str, range(network.dim - 1)), "normal"))
-    second = replace(bundle, diagnoser=NetworkDiagnoser(Counting()), taxonomy=cells)
+    second = replace(bundle, diagnoser=NetworkDiagnoser((Counting(),)), taxonomy=cells)
     exam = prepare(row, second)
     assert sum(seen) == 80
     chosen = taking(3, 17, 60)(exam, ALL_FRAMES, PriorSettings())

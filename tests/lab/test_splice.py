@@ -161,7 +161,7 @@ def test_a_network_sees_the_very_views_that_the_encoder_sees(
     encoder = OnnxEncoder.open(write_tiny_encoder(tmp_path / "e.onnx", size=16))
     network = OnnxEncoder.open(write_tiny_encoder(tmp_path / "d.onnx", size=16, scale=0.01))
     selector = tiny_head(12, 1)
-    both = replace(bundle, encoder=encoder, selector=selector, diagnoser=NetworkDiagnoser(network))
+    both = replace(bundle, encoder=encoder, selector=selector, diagnoser=NetworkDiagnoser((network,)))
     ready = prepare(load_dataset(made[0]).exams[0], both)
     rows = np.array([0, 5, FRAMES - 1])
     said = ready.diagnose(ready.screened[rows])

@@ -20,10 +20,11 @@ from dice_ce.lab.training.examples import Examples
 from dice_ce.lab.training.finetune import finetune
 from dice_ce.lab.training.folds import hold_out
 from dice_ce.lab.training.heads import HeadConfig, balanced_weights, merged, train_diagnoser, train_selector
+from dice_ce.lab.training.network import with_open_size
 from dice_ce.lab.training.run import LOOKS
 from dice_ce.lab.training.samples import Samples, label_frames
 from dice_ce.method.bundle import load_bundle
-from dice_ce.method.diagnoser import NetworkDiagnoser
+from dice_ce.method.diagnoser import HeadDiagnoser, NetworkDiagnoser
 from dice_ce.method.selector import sigmoid
 from dice_ce.taxonomy import VIDEOCAP_12, Taxonomy
 from tests.lab.test_finetune import tiny_lite
@@ -372,7 +373,7 @@ def test_a_second_network_can_be_the_diagnoser(tmp_path: Path, frames: Path) -> 
     assert main([*arguments, "--diagnoser", "network", "--steps", "2", "--epochs", "2"]) == 0
     bundle = load_bundle(out)
     assert isinstance(bundle.diagnoser, NetworkDiagnoser)
-    assert bundle.diagnoser.network.dim == len(VIDEOCAP_12)
+    assert bundle.diagnoser.networks[0].dim == len(VIDEOCAP_12)
     scores = tmp_path / "scores.csv"
     assert main(["predict", str(frames), "--out", str(scores), "--bundle", str(out)]) == 0
     with scores.open() as file:
@@ -398,9 +399,10 @@ def test_networks_that_were_trained_before_are_added_to_the_heads(tmp_path: Path
     assert main([*common, "--out", str(tmp_path / "both"), "--folds-out", str(tmp_path / "folds"), *words]) == 0
     bundle, plain = load_bundle(tmp_path / "both"), load_bundle(tmp_path / "head")
     assert isinstance(bundle.diagnoser, NetworkDiagnoser)
-    assert bundle.diagnoser.network.digest == networks[0].digest
-    assert bundle.diagnoser.head is not None
-    np.testing.assert_array_equal(bundle.diagnoser.head.weight2, plain.diagnoser.head.weight2)
+    assert bundle.diagnoser.networks[-1].digest == networks[0].digest
+    assert isinstance(plain.diagnoser, HeadDiagnoser)
+    assert bundle.diagnoser.headed is not None
+    np.testing.assert_array_equal(bundle.diagnoser.headed.head.weight2, plain.diagnoser.head.weight2)
     assert bundle.diagnoser.temperature != plain.diagnoser.temperature, "both together are calibrated anew"
     assert "its logits are added to those of the head" in bundle.card
     assert bundle.settings().looks.looks == LOOKS, "a network's looks cost something"
@@ -408,8 +410,52 @@ def test_networks_that_were_trained_before_are_added_to_the_heads(tmp_path: Path
     for fold in range(5):
         of_fold = load_bundle(tmp_path / "folds" / fold_name(fold)).diagnoser
         assert isinstance(of_fold, NetworkDiagnoser)
-        assert of_fold.network.digest == networks[fold + 1].digest
-        assert of_fold.head is not None
+        assert of_fold.networks[-1].digest == networks[fold + 1].digest
+        assert of_fold.headed is not None
+
+
+def test_every_frame_can_be_seen_smaller_than_the_diagnoser_looks(tmp_path: Path, frames: Path) -> None:
+    encoder = tmp_path / "open.onnx"
+    encoder.write_bytes(with_open_size(tiny_lite()))
+    own = OnnxEncoder.open(encoder)
+    small = own.input_size // 2
+    common = ["train", "--data", str(frames), "--encoder", str(encoder), "--views", "0", "--epochs", "2"]
+    words, _ = write_networks(tmp_path, 5)
+    assert main([*common, "--side", str(small), "--out", str(tmp_path / "two"), *words]) == 0
+    assert main([*common, "--out", str(tmp_path / "one"), *words]) == 0
+    two, one = load_bundle(tmp_path / "two"), load_bundle(tmp_path / "one")
+    assert (two.encoder.input_size, one.encoder.input_size) == (small, own.input_size)
+    assert two.encoder.digest != one.encoder.digest, "features of two sides never mix"
+    assert isinstance(two.diagnoser, NetworkDiagnoser)
+    assert isinstance(one.diagnoser, NetworkDiagnoser)
+    assert two.diagnoser.headed is not None
+    assert one.diagnoser.headed is not None
+    assert two.diagnoser.headed.digest == one.diagnoser.headed.digest, "the head sees frames in full size either way"
+    assert not np.array_equal(two.selector.weight2, one.selector.weight2)
+    assert f"at {small} pixels" in two.card
+    assert main(["bundle", "check", str(tmp_path / "two")]) == 0
+    export = tmp_path / "copy.zip"
+    assert main(["bundle", "export", str(tmp_path / "two"), "--out", str(export)]) == 0
+    assert load_bundle(export).encoder.digest == two.encoder.digest
+
+
+def test_an_encoder_of_one_size_cannot_see_smaller_frames(
+    tmp_path: Path, frames: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    encoder = write_tiny_encoder(tmp_path / "tiny.onnx", size=SIZE)
+    arguments = [
+        "train",
+        "--data",
+        str(frames),
+        "--encoder",
+        str(encoder),
+        "--side",
+        "16",
+        "--out",
+        str(tmp_path / "b"),
+    ]
+    assert main(arguments) == 1
+    assert "leaves the side open" in capsys.readouterr().err
 
 
 def test_networks_that_were_trained_before_must_be_there_for_every_fold(

@@ -10,7 +10,7 @@ import pytest
 
 from dice_ce.errors import BundleError, UsageError
 from dice_ce.features.encoder import ENCODERS, EncoderEntry, OnnxEncoder
-from dice_ce.method.bundle import Profile, bundle_facts, export_bundle, load_bundle, save_bundle
+from dice_ce.method.bundle import Profile, bundle_facts, export_bundle, load_bundle, make_diagnoser, save_bundle
 from dice_ce.method.converger import ConvergerSettings
 from dice_ce.method.diagnoser import HeadDiagnoser, NetworkDiagnoser, softmax
 from dice_ce.method.reliability import Reliability
@@ -158,28 +158,27 @@ def test_files_that_no_digest_covers_are_not_believed(tmp_path: Path, tiny_encod
 
 def test_a_second_network_can_diagnose(tmp_path: Path, tiny_encoder: OnnxEncoder) -> None:
     network = OnnxEncoder.open(write_tiny_encoder(tmp_path / "d.onnx", scale=0.1))
-    bundle = load_bundle(save(tmp_path / "b", tiny_encoder, NetworkDiagnoser(network, 1.5), labels=network.dim))
+    bundle = load_bundle(save(tmp_path / "b", tiny_encoder, NetworkDiagnoser((network,), 1.5), labels=network.dim))
     assert isinstance(bundle.diagnoser, NetworkDiagnoser)
-    assert bundle.diagnoser.head is None
+    assert bundle.diagnoser.headed is None
     assert bundle_facts(bundle)["diagnoser"] == "network on candidate frames"
     with pytest.raises(BundleError, match="the diagnoser has 48 outputs for 12 labels"):
-        load_bundle(save(tmp_path / "c", tiny_encoder, NetworkDiagnoser(network)))
+        load_bundle(save(tmp_path / "c", tiny_encoder, NetworkDiagnoser((network,))))
 
 
 def test_a_network_and_a_head_can_diagnose_together(tmp_path: Path, tiny_encoder: OnnxEncoder) -> None:
     network = OnnxEncoder.open(write_tiny_encoder(tmp_path / "d.onnx", scale=0.1))
     head = tiny_head(tiny_encoder.dim, network.dim, seed=3)
-    both = NetworkDiagnoser(network, 1.5, head)
+    both = make_diagnoser(head, network, tiny_encoder, 1.5)
     bundle = load_bundle(save(tmp_path / "b", tiny_encoder, both, labels=network.dim))
     assert isinstance(bundle.diagnoser, NetworkDiagnoser)
     assert bundle.diagnoser.temperature == 1.5
-    assert bundle_facts(bundle)["diagnoser"] == "network on candidate frames and head on features"
-    vectors = np.random.default_rng(0).normal(size=(3, tiny_encoder.dim)).astype(np.float32)
-    logits = np.random.default_rng(1).normal(size=(3, network.dim)).astype(np.float32)
-    added = softmax(logits + head(vectors), 1.5)
-    np.testing.assert_allclose(bundle.diagnoser.diagnose(logits, vectors), added, atol=1e-3)
-    assert not np.allclose(bundle.diagnoser.diagnose(logits, vectors), softmax(logits, 1.5), atol=1e-3)
-    wrong = NetworkDiagnoser(network, 1.5, tiny_head(tiny_encoder.dim, 11))
+    assert bundle_facts(bundle)["diagnoser"] == "networks on candidate frames, one a head on the encoder"
+    frames = np.random.default_rng(0).integers(0, 256, (3, 32, 32, 3)).astype(np.uint8)
+    headed, alone = bundle.diagnoser.networks
+    np.testing.assert_allclose(headed.encode(frames), head(tiny_encoder.encode(frames)), atol=2e-2)
+    np.testing.assert_array_equal(alone.encode(frames), network.encode(frames))
+    wrong = make_diagnoser(tiny_head(tiny_encoder.dim, 11), network, tiny_encoder, 1.5)
     with pytest.raises(BundleError, match="the diagnoser has 11 outputs for 48 labels"):
         load_bundle(save(tmp_path / "c", tiny_encoder, wrong, labels=network.dim))
     facts = json.loads((tmp_path / "b" / "bundle.json").read_text())

@@ -1,6 +1,5 @@
 """A second network as the diagnoser: which images it gets, and what it says about those it cannot get."""
 
-from dataclasses import replace
 from pathlib import Path
 from typing import get_args
 
@@ -12,7 +11,7 @@ from dice_ce.exam.readers import Cursor
 from dice_ce.exam.video import VideoSource
 from dice_ce.features.encoder import OnnxEncoder
 from dice_ce.method.chain import Woven
-from dice_ce.method.diagnoser import NetworkDiagnoser, RememberedDiagnoser, softmax
+from dice_ce.method.diagnoser import HeadedEncoder, NetworkDiagnoser, RememberedDiagnoser, softmax
 from dice_ce.method.keyframes import Keyframes
 from dice_ce.method.pipeline import diagnose_contexts
 from dice_ce.method.selector import Candidates, Screened
@@ -32,14 +31,14 @@ def candidates(exam: Exam, rows: list[int]) -> Candidates:
 def test_what_a_network_cannot_see_is_not_a_number_and_the_others_keep_their_rows(tmp_path: Path) -> None:
     folder = numbered_folder(tmp_path / "f", [f"{i}.png" for i in range(12)])
     (folder / "5.png").write_bytes(b"nothing")
-    network = NetworkDiagnoser(OnnxEncoder.open(write_tiny_encoder(tmp_path / "n.onnx")))
+    network = NetworkDiagnoser((OnnxEncoder.open(write_tiny_encoder(tmp_path / "n.onnx")),))
     cells = Taxonomy("cells", (*map(str, range(47)), "normal"))
     with open_exam(folder) as exam:
         some = candidates(exam, [1, 3, 5, 6, 9])
         found = network(exam, some)
         assert np.isnan(found).all(axis=1).tolist() == [False, False, True, False, False]
         for row, frame in ((0, 1), (1, 3), (3, 6), (4, 9)):
-            alone = network.network.encode(exam.image(frame, size=32)[None])
+            alone = network.networks[0].encode(exam.image(frame, size=32)[None])
             np.testing.assert_array_equal(found[row], softmax(alone)[0])
         woven = Woven(some, (Context(0, 0, np.arange(5)),), Keyframes(some))
         seen = diagnose_contexts(woven, lambda frames: network(exam, frames), cells, Settings())
@@ -65,24 +64,24 @@ def test_a_network_gets_images_resized_as_it_asks(tmp_path: Path, resize: Resize
             return network.encode(batch)
 
     with open_exam(numbered_folder(tmp_path / "f", [f"{i}.png" for i in range(4)])) as exam:
-        NetworkDiagnoser(Noting())(exam, candidates(exam, [1, 3]))
+        NetworkDiagnoser((Noting(),))(exam, candidates(exam, [1, 3]))
         read = dict(exam.read(size=32, resize=resize))
         other = dict(exam.read(size=32, resize="area" if resize != "area" else "bicubic"))
     wanted = [[one[i].tobytes() for i in (1, 3)] for one in (read, other)]
     assert {image.tobytes() for image in given} == set(wanted[0]) != set(wanted[1])
 
 
-def test_a_network_says_how_far_it_is_and_a_head_is_added_frame_by_frame(tmp_path: Path) -> None:
+def test_networks_say_how_far_they_are_and_see_frames_each_in_its_own_size(tmp_path: Path) -> None:
     network = OnnxEncoder.open(write_tiny_encoder(tmp_path / "n.onnx"))
-    head = tiny_head(2, network.dim, seed=5)
+    other = HeadedEncoder(OnnxEncoder.open(write_tiny_encoder(tmp_path / "e.onnx", size=16)), tiny_head(12, 48, seed=5))
     told: list[tuple[int, int]] = []
     with open_exam(numbered_folder(tmp_path / "f", [f"{i}.png" for i in range(80)])) as exam:
         some = candidates(exam, list(range(1, 80)))
-        some = replace(some, vectors=np.random.default_rng(0).normal(size=(79, 2)).astype(np.float32))
-        alone = NetworkDiagnoser(network)(exam, some, lambda done, total: told.append((done, total)))
-        both = NetworkDiagnoser(network, head=head)(exam, some)
+        alone = NetworkDiagnoser((network,))(exam, some, lambda done, total: told.append((done, total)))
+        both = NetworkDiagnoser((other, network))(exam, some)
+        small = np.stack([image for _, image in exam.images(range(1, 80), size=16)])
     assert told == [(0, 79), (64, 79), (79, 79)]
-    np.testing.assert_allclose(both, softmax(np.log(alone) + head(some.vectors)), atol=1e-5)
+    np.testing.assert_allclose(both, softmax(np.log(alone) + other.encode(small)), atol=1e-5)
 
 
 def test_those_who_look_at_the_same_time_decode_in_one_thread_each(
@@ -96,7 +95,7 @@ def test_those_who_look_at_the_same_time_decode_in_one_thread_each(
         opened.append(threads)
         return start(source, threads=threads)
 
-    network = NetworkDiagnoser(OnnxEncoder.open(write_tiny_encoder(tmp_path / "n.onnx")))
+    network = NetworkDiagnoser((OnnxEncoder.open(write_tiny_encoder(tmp_path / "n.onnx")),))
     with open_exam(numbered_video(tmp_path / "v.mp4", 140)) as exam:
         monkeypatch.setattr(VideoSource, "open", noting)
         network(exam, candidates(exam, list(range(140))), workers=2)

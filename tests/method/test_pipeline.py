@@ -302,7 +302,7 @@ def test_a_candidate_that_can_no_longer_be_decoded_is_left_out_and_named(tmp_pat
     network = OnnxEncoder.open(write_tiny_encoder(tmp_path / "d.onnx", scale=0.05))
     loaded = dice_ce.load_bundle(save_colour_bundle(tmp_path / "b"))
     taxonomy = Taxonomy("cells", (*map(str, range(47)), "normal"))
-    second = dataclasses.replace(loaded, diagnoser=NetworkDiagnoser(network), taxonomy=taxonomy)
+    second = dataclasses.replace(loaded, diagnoser=NetworkDiagnoser((network,)), taxonomy=taxonomy)
     for i, frame in enumerate(colour_frames()):
         write_image(tmp_path / "exam" / f"{i:04d}.png", frame)
     with dice_ce.open_exam(tmp_path / "exam") as exam:
@@ -339,6 +339,6 @@ def test_a_second_network_sees_the_candidate_frames_only(video: Path, tmp_path: 
 
     loaded = dice_ce.load_bundle(save_colour_bundle(tmp_path / "b"))
     taxonomy = Taxonomy("cells", (*map(str, range(47)), "normal"))
-    second = dataclasses.replace(loaded, diagnoser=NetworkDiagnoser(Counting()), taxonomy=taxonomy)
+    second = dataclasses.replace(loaded, diagnoser=NetworkDiagnoser((Counting(),)), taxonomy=taxonomy)
     summary = dice_ce.summarize(video, bundle=second)
     assert sum(seen) == summary.counts.candidates == 57

@@ -100,12 +100,13 @@ def _diagnose_all(
     """Ask about every frame, whichever become candidates under some settings; what a network says is kept."""
     if isinstance(diagnoser, HeadDiagnoser):
         return diagnoser.diagnose(screened.vectors)
-    said = extract(exam, diagnoser.network, gate=None, progress=progress)
-    logits = np.full((len(screened), diagnoser.network.dim), np.nan, np.float32)
-    logits[np.isin(screened.frames.index, said.frames.index)] = said.vectors[
-        np.isin(said.frames.index, screened.frames.index)
-    ]
-    return diagnoser.diagnose(logits, screened.vectors)
+    logits = np.zeros((len(screened), diagnoser.networks[0].dim), np.float32)
+    for network in diagnoser.networks:
+        said = extract(exam, network, gate=None, progress=progress)
+        is_seen = np.isin(screened.frames.index, said.frames.index)
+        logits[~is_seen] = np.nan
+        logits[is_seen] += said.vectors[np.isin(said.frames.index, screened.frames.index)]
+    return diagnoser.diagnose(logits)
 
 
 def _prepare_spliced(row: ExamRow, bundle: Bundle, progress: Progress | None) -> ReadyExam:

@@ -46,8 +46,8 @@ def screen_spliced(row: ExamRow, bundle: Bundle, progress: Progress | None = Non
     screened = Screened(frames, splice.seconds, vectors, score_vectors(vectors, bundle.selector))
     diagnoser = bundle.diagnoser
     if isinstance(diagnoser, NetworkDiagnoser):
-        logits = _vectors(splice, images, diagnoser.network, progress)
-        return ScreenedSplice(screened, splice.label, diagnoser.diagnose(logits, vectors))
+        said = [_vectors(splice, images, network, progress) for network in diagnoser.networks]
+        return ScreenedSplice(screened, splice.label, diagnoser.diagnose(np.sum(said, axis=0, dtype=np.float32)))
     return ScreenedSplice(screened, splice.label, diagnoser.diagnose(vectors))
 
 

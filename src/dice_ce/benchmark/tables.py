@@ -11,6 +11,7 @@ from dice_ce.benchmark.promise import at_least, complete_patients, conformal_len
 from dice_ce.benchmark.run import BUDGETS, Group, Outcome, Results
 from dice_ce.benchmark.significance import Estimate
 from dice_ce.features.encoder import count_weights
+from dice_ce.method.bundle import diagnoser_head
 from dice_ce.method.diagnoser import NetworkDiagnoser
 from dice_ce.table import Cell, Table
 
@@ -116,10 +117,10 @@ def parameters_text(results: Results, diagnoser: str = "") -> str:
     own = results.bundle.diagnoser
     if diagnoser:
         counts.append(results.parameters[diagnoser])
-    elif own.head is not None:
-        heads.append(own.head)
+    elif (head := diagnoser_head(own)) is not None:
+        heads.append(head)
     if not diagnoser and isinstance(own, NetworkDiagnoser):
-        networks.append(own.network)
+        networks += [network for network in own.networks if network is not own.headed]
     counts += [count_weights(network) for network in networks]
     if None in counts:
         return "–"

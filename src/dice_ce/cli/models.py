@@ -69,6 +69,12 @@ def add_commands(commands: Any) -> None:
     train.add_argument("--learning-rate", type=positive, default=6e-4, help="for the heads (default: 6e-4)")
     train.add_argument("--epochs", type=positive_int, default=8, help="passes over the features (default: 8)")
     train.add_argument("--steps", type=positive_int, default=1400, help="fine-tuning steps; network diagnoser only")
+    train.add_argument(
+        "--side",
+        type=positive_int,
+        metavar="PIXELS",
+        help="side at which every frame is seen, if not the encoder's own; a head beside a network sees its own",
+    )
     add_seed_option(train)
     train.add_argument("--notes", type=Path, metavar="MD", help="text for the model card: sources, licences, limits")
 
@@ -165,6 +171,7 @@ def run_train(options: argparse.Namespace) -> int:
         views=options.views,
         diagnoser="head" if network else options.diagnoser,
         steps=options.steps,
+        side=options.side,
     )
     name = options.name or options.out.resolve().name
     notes = read_text(options.notes) if options.notes else ""

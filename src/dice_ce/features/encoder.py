@@ -6,6 +6,7 @@ as the uint8 pixels the reader produced, and normalises them itself (in ONNX enc
 
 from __future__ import annotations
 
+import dataclasses
 import difflib
 import hashlib
 import importlib.util
@@ -141,6 +142,24 @@ class OnnxEncoder:
         """Whether it could see frames of another size than its own."""
         return not isinstance(self.session.get_inputs()[0].shape[1], int)
 
+    @property
+    def own_size(self) -> int:
+        """Side of the frames that it was made for."""
+        return int(self.session.get_modelmeta().custom_metadata_map.get("dice_ce.size", self.input_size))
+
+    def at(self, side: int) -> OnnxEncoder:
+        """Return the same encoder for frames of another side, if it takes any; features of two sides never mix."""
+        if side == self.input_size:
+            return self
+        if not self.takes_any_size:
+            raise EncoderError(
+                f"{self.name}: takes frames of {self.input_size} pixels only, not of {side}; "
+                "give an encoder whose file leaves the side open"
+            )
+        plain = hashlib.sha256(self.content).hexdigest()
+        digest = plain if side == self.own_size else hashlib.sha256(f"{plain} at {side}".encode()).hexdigest()
+        return dataclasses.replace(self, input_size=side, digest=digest)
+
     def encode_map(self, batch: npt.NDArray[np.uint8]) -> npt.NDArray[np.float32]:
         """Return what it saw in every part of the frames, [n, d, h, w]; they may be larger if it takes any size."""
         if not self.takes_any_size:
@@ -272,7 +291,7 @@ def on_device(encoder: Encoder, wanted: str) -> Encoder:
             "make one with: dice-ce encoder export NAME --out FILE.onnx"
         )
     try:
-        return OnnxEncoder.from_bytes(encoder.content, encoder.name, device=device)
+        return OnnxEncoder.from_bytes(encoder.content, encoder.name, device=device).at(encoder.input_size)
     except EncoderError:
         if wanted == AUTO:
             return encoder

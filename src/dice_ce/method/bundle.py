@@ -29,7 +29,7 @@ from dice_ce.errors import BundleError, UsageError
 from dice_ce.features.encoder import ENCODERS, Encoder, OnnxEncoder, load_encoder
 from dice_ce.files import DAMAGED_ARRAY, DAMAGED_ZIP, atomic_folder, is_same, write_atomically
 from dice_ce.method.beyond.familiar import Familiarity
-from dice_ce.method.diagnoser import HeadDiagnoser, NetworkDiagnoser
+from dice_ce.method.diagnoser import HeadDiagnoser, HeadedEncoder, NetworkDiagnoser
 from dice_ce.method.reliability import Reliability
 from dice_ce.method.selector import Head, score_vectors
 from dice_ce.method.settings import Settings
@@ -43,7 +43,7 @@ DIAGNOSER = "diagnoser.onnx"
 KINDS = {
     "head": "head on features",
     "network": "network on candidate frames",
-    "both": "network on candidate frames and head on features",
+    "both": "networks on candidate frames, one a head on the encoder",
 }
 """What a diagnoser may be."""
 DEFAULT_BUNDLE = "default"
@@ -100,19 +100,37 @@ def bundle_facts(bundle: Bundle) -> dict[str, Any]:
     }
 
 
-def make_diagnoser(head: Head | None, network: Encoder | None, temperature: float) -> HeadDiagnoser | NetworkDiagnoser:
-    """Put together what there is: a head, a network, or both."""
-    if network is not None:
-        return NetworkDiagnoser(network, temperature, head)
-    assert head is not None, "a diagnoser is a head, a network, or both"
-    return HeadDiagnoser(head, temperature)
+def make_diagnoser(
+    head: Head | None, network: Encoder | None, encoder: Encoder, temperature: float
+) -> HeadDiagnoser | NetworkDiagnoser:
+    """Put together what there is: a head, a network, or both.
+
+    A head alone is asked about the features that there are. Beside a network it looks at frames again, in full size.
+    """
+    if network is None:
+        assert head is not None, "a diagnoser is a head, a network, or both"
+        return HeadDiagnoser(head, temperature)
+    headed = () if head is None else (HeadedEncoder(in_full_size(encoder), head),)
+    return NetworkDiagnoser((*headed, network), temperature)
+
+
+def in_full_size(encoder: Encoder) -> Encoder:
+    """Return an encoder for frames of the size that it was made for."""
+    return encoder.at(encoder.own_size) if isinstance(encoder, OnnxEncoder) else encoder
 
 
 def diagnoser_kind(diagnoser: HeadDiagnoser | NetworkDiagnoser) -> str:
     """Name what a diagnoser is made of."""
     if isinstance(diagnoser, HeadDiagnoser):
         return "head"
-    return "network" if diagnoser.head is None else "both"
+    return "network" if diagnoser.headed is None else "both"
+
+
+def diagnoser_head(diagnoser: HeadDiagnoser | NetworkDiagnoser) -> Head | None:
+    """Return the head of a diagnoser, if it has one."""
+    if isinstance(diagnoser, HeadDiagnoser):
+        return diagnoser.head
+    return diagnoser.headed.head if diagnoser.headed else None
 
 
 def try_bundle(bundle: Bundle) -> None:
@@ -121,9 +139,9 @@ def try_bundle(bundle: Bundle) -> None:
     vectors = bundle.encoder.encode(np.full((2, size, size, 3), 128, np.uint8))
     score = score_vectors(vectors, bundle.selector)
     if isinstance(bundle.diagnoser, NetworkDiagnoser):
-        network = bundle.diagnoser.network
-        logits = network.encode(np.full((2, network.input_size, network.input_size, 3), 128, np.uint8))
-        distributions = bundle.diagnoser.diagnose(logits, vectors)
+        sizes = [(network, network.input_size) for network in bundle.diagnoser.networks]
+        said = [network.encode(np.full((1, size, size, 3), 128, np.uint8)) for network, size in sizes]
+        distributions = bundle.diagnoser.diagnose(np.sum(said, axis=0))
     else:
         distributions = bundle.diagnoser.diagnose(vectors)
     for part, values in (("encoder", vectors), ("Selector", score), ("diagnoser", distributions)):
@@ -184,6 +202,9 @@ def _build(facts: Mapping[str, Any], files: Mapping[str, bytes], path: Path, sta
         raise TypeError("names and labels must be text")
     taxonomy = Taxonomy(facts["taxonomy"]["name"], tuple(labels))
     encoder = _network(facts["encoder"], files, path)
+    if side := facts["encoder"].get("side"):
+        assert isinstance(encoder, OnnxEncoder), "only files leave the side open"
+        encoder = encoder.at(int(side))
     temperature = float(facts["diagnoser"]["temperature"])
     if not 0 < temperature < 10**6:
         raise ValueError(f"the temperature is {temperature}")
@@ -203,7 +224,7 @@ def _build(facts: Mapping[str, Any], files: Mapping[str, bytes], path: Path, sta
         taxonomy=taxonomy,
         encoder=encoder,
         selector=Head.from_arrays(arrays, "selector"),
-        diagnoser=make_diagnoser(head, network, temperature),
+        diagnoser=make_diagnoser(head, network, encoder, temperature),
         profiles=_read_profiles(facts["profiles"]),
         card=files.get("MODEL_CARD.md", b"").decode(),
         tuned=msgspec.convert(facts["tuned"], dict[str, dict[str, Value]]),
@@ -270,21 +291,24 @@ def save_bundle(
         files[RELIABILITY] = _reliability_json(reliability)
     heads = selector.arrays("selector")
     diagnoser_facts: dict[str, Any] = {"temperature": diagnoser.temperature, "kind": diagnoser_kind(diagnoser)}
-    if diagnoser.head is not None:
-        heads |= diagnoser.head.arrays("diagnoser")
+    if (head := diagnoser_head(diagnoser)) is not None:
+        heads |= head.arrays("diagnoser")
     if isinstance(diagnoser, NetworkDiagnoser):
-        assert isinstance(diagnoser.network, OnnxEncoder), "only ONNX goes into a bundle"
-        files[DIAGNOSER] = diagnoser.network.content
+        network = diagnoser.networks[-1]
+        assert isinstance(network, OnnxEncoder), "only ONNX goes into a bundle"
+        files[DIAGNOSER] = network.content
         diagnoser_facts["file"] = DIAGNOSER
     if familiarity is not None:
         heads |= familiarity.arrays()
     files["weights.npz"] = _arrays_file({key: value.astype(np.float16) for key, value in heads.items()})
-    reference = {"name": encoder.name, "digest": encoder.digest}
+    reference: dict[str, Any] = {"name": encoder.name, "digest": encoder.digest}
     if not _is_registered(encoder):
         check_encoder(encoder)
         assert isinstance(encoder, OnnxEncoder)
         files["encoder.onnx"] = encoder.content
-        reference = {"file": "encoder.onnx", "digest": encoder.digest}
+        reference = {"file": "encoder.onnx", "digest": hashlib.sha256(encoder.content).hexdigest()}
+        if encoder.input_size != encoder.own_size:
+            reference["side"] = encoder.input_size
     facts = {
         "format": FORMAT,
         "name": name,

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+import functools
+import hashlib
+from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 
@@ -10,12 +12,12 @@ import numpy as np
 import numpy.typing as npt
 
 from dice_ce.errors import InputError
-from dice_ce.exam.open import Exam
+from dice_ce.exam.open import Exam, Renderer
 from dice_ce.features.encoder import Encoder
 from dice_ce.features.extraction import cpu_count
 from dice_ce.features.rows import Vectors
 from dice_ce.method.selector import Head, Screened
-from dice_ce.types import Floats, Image, Progress
+from dice_ce.types import Floats, Progress, Resize
 
 STRETCH = 64
 """Candidates that are decoded and looked at one after the other."""
@@ -27,22 +29,6 @@ def softmax(logits: Floats, temperature: float = 1.0) -> Floats:
     scaled -= scaled.max(axis=1, keepdims=True)
     weights = np.exp(scaled)
     return np.asarray(weights / weights.sum(axis=1, keepdims=True), np.float32)
-
-
-def diagnose_images(
-    ordinals: Sequence[int], images: Iterable[tuple[int, Image]], diagnose: Callable[[Iterable[Image]], Floats]
-) -> Floats:
-    """Diagnose those of some frames whose images there are; the rows of the others are NaN."""
-    found: list[int] = []
-
-    def note(image: tuple[int, Image]) -> Image:
-        found.append(image[0])
-        return image[1]
-
-    of_found = diagnose(map(note, images))
-    distributions = np.full((len(ordinals), of_found.shape[1]), np.nan, np.float32)
-    distributions[np.isin(ordinals, found)] = of_found
-    return distributions
 
 
 @dataclass(frozen=True, eq=False)
@@ -64,15 +50,57 @@ class HeadDiagnoser:
 
 
 @dataclass(frozen=True, eq=False)
-class NetworkDiagnoser:
-    """A second network that looks at candidate frames only, as in the paper; its outputs are logits.
+class HeadedEncoder:
+    """The diagnoser's head on an encoder: a network that gives logits. It may see frames larger than the Selector."""
 
-    With a head on the Selector's features, which errs elsewhere, the logits of both are added.
+    encoder: Encoder
+    head: Head
+
+    @property
+    def name(self) -> str:
+        """What a person calls it."""
+        return f"head on {self.encoder.name}"
+
+    @functools.cached_property
+    def digest(self) -> str:
+        """SHA-256 over encoder and head."""
+        weights = b"".join(np.ascontiguousarray(part).tobytes() for part in self.head.arrays("").values())
+        return hashlib.sha256(self.encoder.digest.encode() + weights).hexdigest()
+
+    @property
+    def input_size(self) -> int:
+        """Side of the frames."""
+        return self.encoder.input_size
+
+    @property
+    def dim(self) -> int:
+        """How many labels there are."""
+        return len(self.head.bias2)
+
+    @property
+    def resize(self) -> Resize:
+        """How frames are resized."""
+        return self.encoder.resize
+
+    def encode(self, batch: npt.NDArray[np.uint8]) -> Floats:
+        """Return logits."""
+        return self.head(self.encoder.encode(batch))
+
+
+@dataclass(frozen=True, eq=False)
+class NetworkDiagnoser:
+    """Networks that look at candidate frames only, as in the paper. What they give are logits, which are added.
+
+    Networks that share nothing err in different places, so two say more than one.
     """
 
-    network: Encoder
+    networks: tuple[Encoder, ...]
     temperature: float = 1.0
-    head: Head | None = None
+
+    @property
+    def headed(self) -> HeadedEncoder | None:
+        """The one that is a head on the encoder, if there is one."""
+        return next((one for one in self.networks if isinstance(one, HeadedEncoder)), None)
 
     def __call__(
         self, exam: Exam | None, candidates: Screened, progress: Progress | None = None, workers: int | None = None
@@ -80,38 +108,35 @@ class NetworkDiagnoser:
         """Return p_t = g_phi(I_t) (eq. 6); NaN where the frame cannot be decoded."""
         if exam is None:
             raise InputError("this bundle's diagnoser looks at frames: give the exam, not only its features")
-        logits = network_logits(exam, candidates.frames.index.tolist(), self.network, progress, workers)
-        return self.diagnose(logits, candidates.vectors)
+        return self.diagnose(look_at(exam, candidates.frames.index.tolist(), self.networks, progress, workers))
 
-    def diagnose(self, logits: npt.NDArray[np.floating], vectors: Vectors) -> Floats:
-        """Return p for what the network says, and for features."""
-        return softmax(self.add_head(logits, vectors), self.temperature)
-
-    def add_head(self, logits: npt.NDArray[np.floating], vectors: Vectors) -> Floats:
-        """Return the logits of both."""
-        known = logits.astype(np.float32)
-        return known if self.head is None else known + self.head(vectors)
+    def diagnose(self, logits: npt.NDArray[np.floating]) -> Floats:
+        """Return p for what the networks say together."""
+        return softmax(logits.astype(np.float32), self.temperature)
 
 
-def network_logits(
+def look_at(
     exam: Exam,
     ordinals: Sequence[int],
-    network: Encoder,
+    networks: Sequence[Encoder],
     progress: Progress | None = None,
     workers: int | None = None,
 ) -> Floats:
-    """Ask a network about frames of an exam, in stretches, several at a time; NaN where one cannot be decoded."""
+    """Add up what networks say about frames of an exam, in stretches, several at a time; NaN where one is damaged."""
+    outputs = networks[0].dim
 
     def look(stretch: Sequence[int]) -> Floats:
-        nothing = np.empty((0, network.dim), np.float32)
+        said = np.full((len(stretch), outputs), np.nan, np.float32)
+        rows = {ordinal: row for row, ordinal in enumerate(stretch)}
         with exam.apart() as own:
-            images = own.images(stretch, size=network.input_size, resize=network.resize)
-            return diagnose_images(
-                stretch, images, lambda seen: np.concatenate([nothing, *(network.encode(one[None]) for one in seen)])
-            )
+            views = [(network, Renderer(own, network.input_size, network.resize)) for network in networks]
+            for ordinal, frame in own.decoded(stretch):
+                # One by one: another frame beside it must not change what is said about a frame.
+                said[rows[ordinal]] = sum(network.encode(see(ordinal, frame)[None])[0] for network, see in views)
+        return said
 
     stretches = [ordinals[i : i + STRETCH] for i in range(0, len(ordinals), STRETCH)]
-    found = [np.empty((0, network.dim), np.float32)]
+    found = [np.empty((0, outputs), np.float32)]
     if progress is not None:
         progress(0, len(ordinals))
     with ThreadPoolExecutor(workers or cpu_count()) as pool:

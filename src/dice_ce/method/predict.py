@@ -56,8 +56,8 @@ def predict_images(paths: Sequence[Path], bundle: Bundle, progress: Progress | N
     score[readable] = score_vectors(vectors[readable], bundle.selector)
     diagnoser = bundle.diagnoser
     if isinstance(diagnoser, NetworkDiagnoser):
-        logits = encode_images(paths, diagnoser.network, progress=progress)
-        distributions[readable] = diagnoser.diagnose(logits[readable], vectors[readable])
+        said = [encode_images(paths, network, progress=progress)[readable] for network in diagnoser.networks]
+        distributions[readable] = diagnoser.diagnose(np.sum(said, axis=0, dtype=np.float32))
     else:
         distributions[readable] = diagnoser.diagnose(vectors[readable])
     return FrameScores([str(path) for path in paths], [None] * len(paths), score, distributions)

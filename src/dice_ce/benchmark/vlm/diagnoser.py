@@ -16,7 +16,7 @@ from dice_ce.benchmark.vlm.prompts import BY_LETTER, letters_for, rotations, wri
 from dice_ce.benchmark.vlm.registry import Method
 from dice_ce.errors import InputError
 from dice_ce.exam.open import Exam
-from dice_ce.method.diagnoser import diagnose_images, softmax
+from dice_ce.method.diagnoser import softmax
 from dice_ce.method.selector import Candidates
 from dice_ce.taxonomy import Taxonomy
 from dice_ce.types import Floats, Image, Progress
@@ -153,3 +153,19 @@ class VlmDiagnoser:
             self._counts.update(questions=len(images), unparsable=asked.unparsable)
         self._counts.update(images=len(images))
         return np.asarray(total / total.sum(axis=1, keepdims=True), np.float32)
+
+
+def diagnose_images(
+    ordinals: Sequence[int], images: Iterable[tuple[int, Image]], diagnose: Callable[[Iterable[Image]], Floats]
+) -> Floats:
+    """Diagnose those of some frames whose images there are; the rows of the others are NaN."""
+    found: list[int] = []
+
+    def note(image: tuple[int, Image]) -> Image:
+        found.append(image[0])
+        return image[1]
+
+    of_found = diagnose(map(note, images))
+    distributions = np.full((len(ordinals), of_found.shape[1]), np.nan, np.float32)
+    distributions[np.isin(ordinals, found)] = of_found
+    return distributions

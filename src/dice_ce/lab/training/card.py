@@ -78,8 +78,8 @@ def _network_text(diagnoser: HeadDiagnoser | NetworkDiagnoser) -> list[str]:
     """Describe the diagnoser's own network, if it has one."""
     if isinstance(diagnoser, HeadDiagnoser):
         return []
-    network = diagnoser.network
-    beside = "; its logits are added to those of the head" if diagnoser.head else ""
+    network, headed = diagnoser.networks[-1], diagnoser.headed
+    beside = f"; its logits are added to those of the head, which looks at {headed.input_size} pixels" if headed else ""
     return [
         f"Diagnoser: {network.name} at {network.input_size} pixels (digest {network.digest[:12]}), a network of its "
         f"own that looks at candidate frames only{beside}."

@@ -78,6 +78,8 @@ class TrainConfig:
     """A head on the features, or as in the paper a second network, fine-tuned from the encoder."""
     steps: int = 1400
     """Fine-tuning steps; network diagnoser only."""
+    side: int | None = None
+    """Side at which every frame is seen, if not the encoder's own; a head beside a network still sees its own."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -123,23 +125,33 @@ def train(
     if diagnoser is not None:
         _check_folds(data, fold_diagnosers, "--fold-diagnosers", must=True)
 
+    full = list(fold_encoders) or [encoder] * data.folds
+    encoders = [at_side(one, config.side) for one in full]
+    is_near = diagnoser is not None and config.side is not None
+
     def samples_of(fold: int) -> tuple[Samples, npt.NDArray[np.int64]]:
-        seen = samples_of_cases(data, fold_encoders[fold] if fold_encoders else encoder, taxonomy, config, watch)
+        seen = samples_of_cases(data, encoders[fold], taxonomy, config, watch)
         return seen, fold_of(seen, data)
 
-    held_out, looks = hold_out(samples_of, data.folds, config.head), looks_of_cases(data, watch("looking", "cases"))
+    def near_of(fold: int) -> Samples:
+        return samples_of_cases(data, full[fold], taxonomy, config, watch)
+
+    held_out = hold_out(samples_of, data.folds, config.head, near_of if is_near else None)
+    looks = looks_of_cases(data, watch("looking", "cases"))
     if diagnoser is not None:
         held_out = _with_networks(held_out, fold_diagnosers, data, watch)
     if folds_out:
-        encoders = fold_encoders or [encoder] * data.folds
         save_fold_bundles(folds_out, held_out, looks, encoders, fold_diagnosers, taxonomy)
-    samples = samples_of_cases(data, encoder, taxonomy, config, watch)
-    known = samples[fold_of(samples, data) >= 0]
-    selector, head = train_selector(known, config.head), train_diagnoser(known, config.head)
-    own, scored = make_diagnoser(head.head, diagnoser, 1.0), held_out
+    small = at_side(encoder, config.side)
+    samples = samples_of_cases(data, small, taxonomy, config, watch)
+    near = samples_of_cases(data, encoder, taxonomy, config, watch) if is_near else samples
+    is_known = fold_of(samples, data) >= 0
+    known = samples[is_known]
+    selector, head = train_selector(known, config.head), train_diagnoser(near[is_known], config.head)
+    own, scored = make_diagnoser(head.head, diagnoser, small, 1.0), held_out
     if config.diagnoser == "network":
         second, scored = _second_network(data, known, held_out, encoder, taxonomy, config, out, watch)
-        own = NetworkDiagnoser(second)
+        own = NetworkDiagnoser((second,))
     calibration, own = held_out.calibration(), replace(own, temperature=scored.temperature())
     figures = {HELD_OUT: measure_figures(scored, calibration, own.temperature, taxonomy)}
     if len(tested := samples[fold_of(samples, data) < 0].once()):
@@ -150,11 +162,11 @@ def train(
         out,
         name=name,
         taxonomy=taxonomy,
-        encoder=encoder,
+        encoder=small,
         selector=calibration.of(selector.head),
         diagnoser=own,
         profiles=untuned(own),
-        card=write_card(name, notes, encoder, own, taxonomy, data, samples.once(), figures, reliability, config.near),
+        card=write_card(name, notes, small, own, taxonomy, data, samples.once(), figures, reliability, config.near),
         reliability=reliability,
         familiarity=fit_familiarity(looks[looks.fold >= 0]),
         attachments=attachments(Curves(selector, head)),
@@ -194,6 +206,15 @@ def _with_networks(held_out: HeldOut, networks: Sequence[OnnxEncoder], data: Tra
     return replace(held_out, logits=logits)
 
 
+def at_side(encoder: Encoder, side: int | None) -> Encoder:
+    """Return an encoder for frames of another side; without one, as it is."""
+    if side is None:
+        return encoder
+    if not isinstance(encoder, OnnxEncoder):
+        raise UsageError(f"--side {side}: {encoder.name} takes frames of its own size only; give an .onnx file")
+    return encoder.at(side)
+
+
 def untuned(diagnoser: HeadDiagnoser | NetworkDiagnoser) -> dict[str, Profile]:
     """Settings to begin with."""
     looks = LooksSettings(LOOKS if isinstance(diagnoser, NetworkDiagnoser) else None)
@@ -212,7 +233,7 @@ def save_fold_bundles(
     """Write a bundle for every fold: what may judge whole exams of its cases. Calibrated on the other folds."""
     for fold, (heads, encoder) in enumerate(zip(held_out.heads, encoders, strict=True)):
         others = held_out.without(fold)
-        own = make_diagnoser(heads.diagnoser, networks[fold] if networks else None, others.temperature())
+        own = make_diagnoser(heads.diagnoser, networks[fold] if networks else None, encoder, others.temperature())
         save_bundle(
             folder / fold_name(fold),
             name=fold_name(fold),
@@ -232,8 +253,9 @@ def _ask_about(
     """Let the networks that ship judge the test cases."""
     if isinstance(diagnoser, NetworkDiagnoser):
         tested = tested.labelled()
-        said = _network_logits(tested, diagnoser.network, data, watch("asking the diagnoser about test cases"))
-        logits = diagnoser.add_head(said, tested.vectors)
+        bar = watch("asking the diagnoser about test cases")
+        said = [_network_logits(tested, network, data, bar) for network in diagnoser.networks]
+        logits = np.asarray(np.sum(said, axis=0), np.float32)
     else:
         logits = diagnoser.head(tested.vectors)
     nowhere = np.full(len(tested), -1)

@@ -17,7 +17,7 @@ from dice_ce.lab.training.finetune import Recipe, finetune
 from dice_ce.lab.training.images import Images, joined, read_exam_images, read_labelled_images
 from dice_ce.lab.training.network import CLASSES, SELECTOR, export_network, read_network
 from dice_ce.lab.training.samples import Samples
-from dice_ce.method.diagnoser import network_logits
+from dice_ce.method.diagnoser import look_at
 from dice_ce.taxonomy import Taxonomy
 from dice_ce.types import Floats, Progress
 
@@ -91,7 +91,7 @@ def logits_of(
     for exam_id, part in _runs(samples):
         if exam_id:
             with rows[exam_id].open() as exam:
-                found = network_logits(exam, part.origin.astype(np.int64).tolist(), network)
+                found = look_at(exam, part.origin.astype(np.int64).tolist(), [network])
         else:
             paths = [Path(origin) for origin in part.origin]
             found = encode_images(paths, network, progress=progress).astype(np.float32)

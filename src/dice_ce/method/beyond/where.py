@@ -15,9 +15,9 @@ import numpy as np
 
 from dice_ce.exam.open import Exam
 from dice_ce.features.encoder import OnnxEncoder
-from dice_ce.method.bundle import Bundle
+from dice_ce.method.bundle import Bundle, diagnoser_head
 from dice_ce.method.chain import Judged
-from dice_ce.method.diagnoser import softmax
+from dice_ce.method.diagnoser import NetworkDiagnoser, softmax
 from dice_ce.method.selector import Head
 from dice_ce.method.summary import Mark
 from dice_ce.types import Doubles, Floats
@@ -45,15 +45,21 @@ def locate_evidence(exam: Exam, judged: Judged, bundle: Bundle) -> Mapping[int, 
 
 def can_locate(bundle: Bundle) -> bool:
     """Whether the networks can tell where they look."""
-    encoder = bundle.encoder
-    return isinstance(encoder, OnnxEncoder) and encoder.has_map and bundle.diagnoser.head is not None
+    return _seeing(bundle) is not None
+
+
+def _seeing(bundle: Bundle) -> tuple[OnnxEncoder, Head] | None:
+    """Return the encoder whose map there is, for frames as its head sees them."""
+    headed = bundle.diagnoser.headed if isinstance(bundle.diagnoser, NetworkDiagnoser) else None
+    encoder, head = headed.encoder if headed else bundle.encoder, diagnoser_head(bundle.diagnoser)
+    return (encoder, head) if isinstance(encoder, OnnxEncoder) and encoder.has_map and head is not None else None
 
 
 def mark_frames(exam: Exam, labels: Mapping[int, int], bundle: Bundle) -> Mapping[int, Mark]:
     """Mark where the evidence for a label lies, by frame; frames without one such place are left out."""
-    encoder, head = bundle.encoder, bundle.diagnoser.head
-    assert isinstance(encoder, OnnxEncoder), "see can_locate"
-    assert head is not None, "see can_locate"
+    seeing = _seeing(bundle)
+    assert seeing is not None, "see can_locate"
+    encoder, head = seeing
     marks = {}
     for frame, image in exam.images(sorted(labels), size=map_size(encoder), resize=encoder.resize):
         loss = evidence_map(encoder.encode_map(image[None])[0], head, labels[frame])
