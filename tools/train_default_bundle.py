@@ -21,6 +21,9 @@ from pathlib import Path
 from dice_ce.cli import main as dice_ce
 from dice_ce.method.bundle import export_bundle, load_bundle
 
+SIDE = 128
+"""Of the frames that the Selector sees, all of them; the diagnoser looks at few, in full size."""
+
 
 def main() -> None:
     """Put recordings together, train, then tune."""
@@ -35,7 +38,8 @@ def main() -> None:
     notes = Path(__file__).with_name("default_bundle_notes.md")
     encoders = ["--encoder", str(work / "encoder.onnx"), "--fold-encoders", str(work / "fold-{fold}.onnx")]
     networks = ["--diagnoser", str(work / "diagnoser.onnx"), "--fold-diagnosers", str(work / "diagnoser-{fold}.onnx")]
-    bundle = ["--name", "default", "--notes", str(notes), "--views", "0", "--out", str(work / "untuned")]
+    shape = ["--side", str(SIDE), "--views", "0"]
+    bundle = ["--name", "default", "--notes", str(notes), *shape, "--out", str(work / "untuned")]
     run(["data", "recordings", "--frames", data, "--out", str(recordings)])
     run(["train", "--data", data, *encoders, *networks, "--folds-out", str(folds), *bundle])
     networks_of_folds = ["--folds", str(folds), "--trials", str(options.trials)]
