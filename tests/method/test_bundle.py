@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from dice_ce.errors import BundleError, UsageError
+from dice_ce.errors import BundleError, InputError, UsageError
 from dice_ce.features.encoder import ENCODERS, EncoderEntry, OnnxEncoder
 from dice_ce.method.bundle import Profile, bundle_facts, export_bundle, load_bundle, make_diagnoser, save_bundle
 from dice_ce.method.converger import ConvergerSettings
@@ -186,6 +186,23 @@ def test_a_network_and_a_head_can_diagnose_together(tmp_path: Path, tiny_encoder
     (tmp_path / "b" / "bundle.json").write_text(json.dumps(facts))
     with pytest.raises(BundleError, match="the kind of diagnoser is 'oracle'"):
         load_bundle(tmp_path / "b")
+
+
+@pytest.mark.parametrize(
+    ("side", "message"),
+    [
+        ("x", "the side of the frames is x"),
+        (-32, "the side of the frames is -32"),
+        (64, "takes frames of 32 pixels only"),
+    ],
+)
+def test_frames_cannot_have_every_side(tmp_path: Path, tiny_encoder: OnnxEncoder, side: object, message: str) -> None:
+    folder = save(tmp_path / "b", tiny_encoder)
+    facts = json.loads((folder / "bundle.json").read_text())
+    facts["encoder"]["side"] = side
+    (folder / "bundle.json").write_text(json.dumps(facts))
+    with pytest.raises(InputError, match=message):
+        load_bundle(folder)
 
 
 @pytest.mark.parametrize("name", ["weights.npz", "encoder.onnx", "MODEL_CARD.md"])

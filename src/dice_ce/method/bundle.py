@@ -46,6 +46,8 @@ KINDS = {
     "both": "networks on candidate frames, one a head on the encoder",
 }
 """What a diagnoser may be."""
+SIDES = range(16, 4097)
+"""Of frames that a bundle may want to see."""
 DEFAULT_BUNDLE = "default"
 DEFAULT_PROFILE = "default"
 
@@ -202,9 +204,10 @@ def _build(facts: Mapping[str, Any], files: Mapping[str, bytes], path: Path, sta
         raise TypeError("names and labels must be text")
     taxonomy = Taxonomy(facts["taxonomy"]["name"], tuple(labels))
     encoder = _network(facts["encoder"], files, path)
-    if side := facts["encoder"].get("side"):
-        assert isinstance(encoder, OnnxEncoder), "only files leave the side open"
-        encoder = encoder.at(int(side))
+    if (side := facts["encoder"].get("side")) is not None:
+        if not isinstance(side, int) or side not in SIDES or not isinstance(encoder, OnnxEncoder):
+            raise ValueError(f"the side of the frames is {side}")
+        encoder = encoder.at(side)
     temperature = float(facts["diagnoser"]["temperature"])
     if not 0 < temperature < 10**6:
         raise ValueError(f"the temperature is {temperature}")
