@@ -120,7 +120,6 @@ def _halved(planes: Doubles) -> Doubles:
 def unfamiliar_text(strangeness: float) -> str:
     """Warn a reader."""
     return (
-        "this exam looks unlike anything that the model was trained on (another capsule, another organ? It lies "
-        f"{strangeness:.1f} times as far from it as nearly all exams of known capsules): what the model says about "
-        "this exam is not to be relied on"
+        f"this exam looks unlike anything that the model was trained on, {strangeness:.1f} times as far from it as nearly "
+        "all exams of known capsules (another capsule, another organ?): what the model says about it is not to be relied on"
     )
