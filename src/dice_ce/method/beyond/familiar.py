@@ -120,6 +120,7 @@ def _halved(planes: Doubles) -> Doubles:
 def unfamiliar_text(strangeness: float) -> str:
     """Warn a reader."""
     return (
-        f"this exam looks unlike anything that the model was trained on, {strangeness:.1f} times as far from it as nearly "
-        "all exams of known capsules (another capsule, another organ?): what the model says about it is not to be relied on"
+        f"this exam looks unlike anything that the model was trained on, {strangeness:.1f} times as far from it as "
+        "nearly all exams of known capsules (another capsule, another organ?): what the model says about it is not to "
+        "be relied on"
     )
