@@ -8,6 +8,7 @@ from dice_ce.benchmark.frames import (
     calibration_error,
     confusion,
     measure_reliability,
+    patient_spread,
     roc_auc,
     selector_figures,
 )
@@ -66,3 +67,18 @@ def test_the_calibration_error_is_the_gap_between_sure_and_right() -> None:
     confidence = np.array([0.9] * 10 + [0.6] * 10)
     right = np.array([1] * 9 + [0] + [1] * 2 + [0] * 8, bool)
     assert calibration_error(confidence, right) == pytest.approx((0 * 10 + 0.4 * 10) / 20)
+
+
+def test_every_case_is_measured_by_itself_and_few_frames_say_nothing() -> None:
+    """Two people whose normal frames pass or not; the same threshold means something else on each."""
+    cases = np.repeat(["calm", "busy", "short"], [20, 20, 5])
+    abnormal = np.tile([True, False], 23)[:45]
+    score = np.where(abnormal, 0.9, np.where(cases == "busy", 0.6, 0.1))
+    normal = np.where(cases == "calm", 0.5, 0.9)
+    spread = patient_spread(score, normal, abnormal, cases, 0.5)
+    assert spread.lesions == (1.0, 1.0)
+    assert spread.normals == (1.0, 0.0)
+    assert spread.excess == pytest.approx((0.4, 0.0))
+    assert spread.columns() == ("2", "1.00, 1.00, 1.00", "2", "0.00, 0.50, 1.00", "2", "0.00, 0.20, 0.40")
+    nobody = patient_spread(score[:0], normal[:0], abnormal[:0], cases[:0], 0.5)
+    assert nobody.columns() == ("0", "–", "0", "–", "0", "–")

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import ClassVar
 
 import numpy as np
 import numpy.typing as npt
@@ -15,6 +16,8 @@ from dice_ce.types import Bools, Ints
 
 Floats = npt.NDArray[np.floating]
 RESAMPLES = 1000
+FEWEST = 10
+"""Frames of a kind that a case needs to be counted by itself."""
 
 
 @dataclass(frozen=True)
@@ -132,3 +135,50 @@ def calibration_error(confidence: Floats, right: Bools, bins: int = 15) -> float
     sure = np.bincount(place, weights=confidence, minlength=bins)
     hits = np.bincount(place, weights=right, minlength=bins)
     return float(np.abs(sure - hits).sum() / max(1, size.sum()))
+
+
+@dataclass(frozen=True)
+class PatientSpread:
+    """Whether a threshold and a probability mean the same on every person: lowest, median and highest of the cases."""
+
+    HEADER: ClassVar = (
+        "lesion frames above tau_s: cases",
+        "lowest, median, highest",
+        "normal frames above tau_s: cases",
+        "lowest, median, highest",
+        "p(normal) too high by: cases",
+        "lowest, median, highest",
+    )
+
+    lesions: tuple[float, ...]
+    """By case: share of the lesion frames that become candidates."""
+    normals: tuple[float, ...]
+    """By case: share of the normal frames that do."""
+    excess: tuple[float, ...]
+    """By case: mean p(normal), less the share of frames that are normal."""
+
+    def columns(self) -> tuple[str, ...]:
+        """Write numbers of cases and ranges for a table."""
+        return tuple(cell for values in (self.lesions, self.normals, self.excess) for cell in _range(values))
+
+
+def _range(values: tuple[float, ...]) -> tuple[str, str]:
+    if not values:
+        return "0", "–"
+    return str(len(values)), ", ".join(f"{value:.2f}" for value in np.quantile(values, (0, 0.5, 1)))
+
+
+def patient_spread(
+    score: Floats, normal: Floats, abnormal: Bools, cases: npt.NDArray[np.str_], tau_s: float
+) -> PatientSpread:
+    """Measure every case by itself; those with few frames of a kind say nothing about it."""
+
+    def by_case(values: Floats, rows: Bools) -> tuple[float, ...]:
+        names, of_case, size = np.unique(cases[rows], return_inverse=True, return_counts=True)
+        means = np.bincount(of_case, weights=values[rows], minlength=len(names)) / size
+        return tuple(means[size >= FEWEST].tolist())
+
+    passed = (score >= tau_s).astype(np.float64)
+    gap = normal.astype(np.float64) - ~abnormal
+    everything = np.ones(len(score), np.bool_)
+    return PatientSpread(by_case(passed, abnormal), by_case(passed, ~abnormal), by_case(gap, everything))

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from dice_ce import DISCLAIMER, __version__
+from dice_ce.benchmark.frames import PatientSpread
 from dice_ce.benchmark.within import WithinFigures
 from dice_ce.csvfile import table_text
 from dice_ce.features.encoder import Encoder
@@ -163,7 +164,9 @@ def figures_text(figures: Figures, taxonomy: Taxonomy) -> str:
         for source, row in figures.selector.items()
     ]
     calibration = f"Calibration error of the diagnoser: {figures.calibration:.3f}."
-    alone, by_diagnoser, pooled = (table.markdown() for table in (*inside, Table.of(header, rows)))
+    people = [(source, *row.columns()) for source, row in figures.spread.items()]
+    tables = (*inside, Table.of(header, rows), Table.of(("source", *PatientSpread.HEADER), people))
+    alone, by_diagnoser, pooled, spread = (table.markdown() for table in tables)
     after = "By the diagnoser's 1 - p(normal), were it asked about every frame:"
     parts = (
         "The Selector alone:",
@@ -172,6 +175,8 @@ def figures_text(figures: Figures, taxonomy: Taxonomy) -> str:
         by_diagnoser,
         "Pooled over cases, the Selector alone:",
         pooled,
+        "What the threshold and p(normal) mean on each person; 0.1 too high is 10 % more normal frames than there are:",
+        spread,
         calibration,
     )
     return "\n\n".join([*parts, _confusion_table(figures, taxonomy)])

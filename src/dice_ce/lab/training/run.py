@@ -17,11 +17,13 @@ import numpy.typing as npt
 
 from dice_ce.benchmark.baselines.pool import BUDGET
 from dice_ce.benchmark.frames import (
+    PatientSpread,
     SelectorFigures,
     balanced_accuracy,
     calibration_error,
     confusion,
     measure_reliability,
+    patient_spread,
     selector_figures,
 )
 from dice_ce.benchmark.significance import Estimate
@@ -61,6 +63,7 @@ from dice_ce.types import Floats, Image, Progress
 DARK = 8
 """Brightness up to which a pixel may lie outside the field of view."""
 HELD_OUT = "held-out"
+ALL = "all"
 LOOKS = 4
 """Frames of a context that a network of its own looks at: few enough to be worth it, and enough to fuse."""
 
@@ -93,6 +96,8 @@ class Figures:
     selector: dict[str, SelectorFigures]
     """By source, all frames first."""
     balanced: dict[str, Estimate]
+    spread: dict[str, PatientSpread]
+    """What threshold and p(normal) mean on each person, by source."""
     calibration: float
     confusion: npt.NDArray[np.int64]
 
@@ -348,6 +353,13 @@ def measure_figures(scored: HeldOut, calibration: Calibration, temperature: floa
             source: balanced_accuracy(said[rows], known.labels[rows], known.case[rows])
             for source, rows in _by_source(known).items()
         },
+        {
+            source: patient_spread(
+                score[rows], everything[rows, taxonomy.normal], samples.abnormal[rows], samples.case[rows], TAU_S
+            )
+            for source, rows in _by_source(samples).items()
+            if source != ALL
+        },
         calibration_error(distributions.max(axis=1), known.labels[np.arange(len(said)), said]),
         confusion(said, known.labels, known.labels.shape[1]),
     )
@@ -363,4 +375,4 @@ def label_reliability(scored: HeldOut, taxonomy: Taxonomy) -> dict[str, Reliabil
 def _by_source(samples: Samples) -> dict[str, npt.NDArray[np.bool_]]:
     """Tell which samples are of each source, all of them first."""
     sources = np.unique(samples.source).tolist()
-    return {"all": np.ones(len(samples), np.bool_), **{source: samples.source == source for source in sources}}
+    return {ALL: np.ones(len(samples), np.bool_), **{source: samples.source == source for source in sources}}
