@@ -21,8 +21,8 @@ from pathlib import Path
 from dice_ce.cli import main as dice_ce
 from dice_ce.method.bundle import export_bundle, load_bundle
 
-SIDE = 128
-"""Of the frames that the Selector sees, all of them; the diagnoser looks at few, in full size."""
+FAST_SIDE = 128
+"""Of all frames for the fast Selector."""
 
 
 def main() -> None:
@@ -38,8 +38,8 @@ def main() -> None:
     notes = Path(__file__).with_name("default_bundle_notes.md")
     encoders = ["--encoder", str(work / "encoder.onnx"), "--fold-encoders", str(work / "fold-{fold}.onnx")]
     networks = ["--diagnoser", str(work / "diagnoser.onnx"), "--fold-diagnosers", str(work / "diagnoser-{fold}.onnx")]
-    shape = ["--side", str(SIDE), "--views", "0"]
-    bundle = ["--name", "default", "--notes", str(notes), *shape, "--out", str(work / "untuned")]
+    how = ["--fast-side", str(FAST_SIDE), "--views", "0"]
+    bundle = ["--name", "default", "--notes", str(notes), *how, "--out", str(work / "untuned")]
     run(["data", "recordings", "--frames", data, "--out", str(recordings)])
     run(["train", "--data", data, *encoders, *networks, "--folds-out", str(folds), *bundle])
     networks_of_folds = ["--folds", str(folds), "--trials", str(options.trials)]

@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 import pytest
 
+from dice_ce.benchmark.networks import Networks
 from dice_ce.cli import main
 from dice_ce.datasets.splits import fold_name
 from dice_ce.datasets.tables import Annotation, Finding
@@ -414,47 +415,39 @@ def test_networks_that_were_trained_before_are_added_to_the_heads(tmp_path: Path
         assert of_fold.headed is not None
 
 
-def test_every_frame_can_be_seen_smaller_than_the_diagnoser_looks(tmp_path: Path, frames: Path) -> None:
+def test_a_fast_selector_sees_all_frames_smaller(tmp_path: Path, frames: Path) -> None:
     encoder = tmp_path / "open.onnx"
     encoder.write_bytes(with_open_size(tiny_lite()))
-    own = OnnxEncoder.open(encoder)
-    small = own.input_size // 2
-    common = ["train", "--data", str(frames), "--encoder", str(encoder), "--views", "0", "--epochs", "2"]
+    side = OnnxEncoder.open(encoder).input_size // 2
     words, _ = write_networks(tmp_path, 5)
-    assert main([*common, "--side", str(small), "--out", str(tmp_path / "two"), *words]) == 0
-    assert main([*common, "--out", str(tmp_path / "one"), *words]) == 0
-    two, one = load_bundle(tmp_path / "two"), load_bundle(tmp_path / "one")
-    assert (two.encoder.input_size, one.encoder.input_size) == (small, own.input_size)
-    assert two.encoder.digest != one.encoder.digest, "features of two sides never mix"
-    assert isinstance(two.diagnoser, NetworkDiagnoser)
-    assert isinstance(one.diagnoser, NetworkDiagnoser)
-    assert two.diagnoser.headed is not None
-    assert one.diagnoser.headed is not None
-    assert two.diagnoser.headed.digest == one.diagnoser.headed.digest, "the head sees frames in full size either way"
-    assert not np.array_equal(two.selector.weight2, one.selector.weight2)
-    assert f"at {small} pixels" in two.card
-    assert main(["bundle", "check", str(tmp_path / "two")]) == 0
-    export = tmp_path / "copy.zip"
-    assert main(["bundle", "export", str(tmp_path / "two"), "--out", str(export)]) == 0
-    assert load_bundle(export).encoder.digest == two.encoder.digest
+    common = ["train", "--data", str(frames), "--encoder", str(encoder), "--views", "0", "--epochs", "2", *words]
+    folds = tmp_path / "folds"
+    fast = ["--fast-side", str(side), "--folds-out", str(folds)]
+    assert main([*common, *fast, "--out", str(tmp_path / "both")]) == 0
+    assert main([*common, "--out", str(tmp_path / "plain")]) == 0
+    plain, slow, fast_one = (load_bundle(f"{tmp_path}/{name}") for name in ("plain", "both", "both@fast"))
+    np.testing.assert_array_equal(slow.selector.weight2, plain.selector.weight2)
+    assert (slow.encoder.input_size, fast_one.encoder.input_size) == (2 * side, side)
+    assert slow.encoder.digest != fast_one.encoder.digest, "features of two sides never mix"
+    assert (fast_one.name, fast_one.digest != slow.digest) == ("both@fast", True)
+    assert not np.array_equal(fast_one.selector.weight2, slow.selector.weight2)
+    assert isinstance(fast_one.diagnoser, NetworkDiagnoser)
+    assert fast_one.diagnoser.headed is not None
+    assert fast_one.diagnoser.headed.input_size == 2 * side, "the diagnoser looks at frames in full size"
+    assert f"All frames seen at {side} pixels" in slow.card
+    assert main(["bundle", "check", f"{tmp_path}/both@fast"]) == 0
+    networks = Networks.load(f"{tmp_path}/both@fast", folds)
+    assert {one.encoder.input_size for one in networks.folds.values()} == {side}
+    scores = tmp_path / "scores.csv"
+    assert main(["predict", str(frames), "--out", str(scores), "--bundle", f"{tmp_path}/both@fast"]) == 0
 
 
-def test_an_encoder_of_one_size_cannot_see_smaller_frames(
+def test_an_encoder_of_one_size_cannot_be_fast(
     tmp_path: Path, frames: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     encoder = write_tiny_encoder(tmp_path / "tiny.onnx", size=SIZE)
-    arguments = [
-        "train",
-        "--data",
-        str(frames),
-        "--encoder",
-        str(encoder),
-        "--side",
-        "16",
-        "--out",
-        str(tmp_path / "b"),
-    ]
-    assert main(arguments) == 1
+    arguments = ["train", "--data", str(frames), "--encoder", str(encoder), "--out", str(tmp_path / "b")]
+    assert main([*arguments, "--views", "0", "--fast-side", "16"]) == 1
     assert "leaves the side open" in capsys.readouterr().err
 
 

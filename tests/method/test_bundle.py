@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from dice_ce.errors import BundleError, InputError, UsageError
+from dice_ce.errors import BundleError, UsageError
 from dice_ce.features.encoder import ENCODERS, EncoderEntry, OnnxEncoder
 from dice_ce.method.bundle import Profile, bundle_facts, export_bundle, load_bundle, make_diagnoser, save_bundle
 from dice_ce.method.converger import ConvergerSettings
@@ -188,21 +188,20 @@ def test_a_network_and_a_head_can_diagnose_together(tmp_path: Path, tiny_encoder
         load_bundle(tmp_path / "b")
 
 
-@pytest.mark.parametrize(
-    ("side", "message"),
-    [
-        ("x", "the side of the frames is x"),
-        (-32, "the side of the frames is -32"),
-        (64, "takes frames of 32 pixels only"),
-    ],
-)
-def test_frames_cannot_have_every_side(tmp_path: Path, tiny_encoder: OnnxEncoder, side: object, message: str) -> None:
+@pytest.mark.parametrize("side", ["x", -32, 10**6])
+def test_fast_frames_cannot_have_every_side(tmp_path: Path, tiny_encoder: OnnxEncoder, side: object) -> None:
     folder = save(tmp_path / "b", tiny_encoder)
     facts = json.loads((folder / "bundle.json").read_text())
-    facts["encoder"]["side"] = side
+    facts["fast"] = {"side": side}
     (folder / "bundle.json").write_text(json.dumps(facts))
-    with pytest.raises(InputError, match=message):
+    with pytest.raises(BundleError, match=f"the side of fast frames is {side}"):
         load_bundle(folder)
+
+
+def test_a_bundle_that_cannot_be_fast_says_so(tmp_path: Path, tiny_encoder: OnnxEncoder) -> None:
+    folder = save(tmp_path / "b", tiny_encoder)
+    with pytest.raises(UsageError, match="cannot be made fast; train one with --fast-side"):
+        load_bundle(f"{folder}@fast")
 
 
 @pytest.mark.parametrize("name", ["weights.npz", "encoder.onnx", "MODEL_CARD.md"])

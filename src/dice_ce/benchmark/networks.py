@@ -9,7 +9,7 @@ from pathlib import Path
 from dice_ce.datasets.folder import Dataset, ExamRow
 from dice_ce.datasets.splits import FOLD_NAMES
 from dice_ce.errors import InputError
-from dice_ce.method.bundle import Bundle, load_bundle
+from dice_ce.method.bundle import FAST, Bundle, load_bundle
 
 
 @dataclass(frozen=True, eq=False)
@@ -24,7 +24,8 @@ class Networks:
     @classmethod
     def load(cls, bundle: str | Path | None, folds: Path | None = None) -> Networks:
         """Load a bundle, and those of all folds from a folder that `dice-ce train --folds-out` wrote."""
-        found = {path.name: load_bundle(path) for path in sorted(folds.glob("fold-*"))} if folds else {}
+        how = FAST if bundle is not None and str(bundle).endswith(FAST) else ""
+        found = {path.name: load_bundle(f"{path}{how}") for path in sorted(folds.glob("fold-*"))} if folds else {}
         if folds and not found:
             raise InputError(f"{folds}: no bundles of folds (fold-0 and so on); write them with train --folds-out")
         return cls(load_bundle(bundle), found)

@@ -70,10 +70,10 @@ def add_commands(commands: Any) -> None:
     train.add_argument("--epochs", type=positive_int, default=8, help="passes over the features (default: 8)")
     train.add_argument("--steps", type=positive_int, default=1400, help="fine-tuning steps; network diagnoser only")
     train.add_argument(
-        "--side",
+        "--fast-side",
         type=positive_int,
         metavar="PIXELS",
-        help="side at which every frame is seen, if not the encoder's own; a head beside a network sees its own",
+        help="also train a Selector for frames of this side, smaller and faster: --bundle NAME@fast",
     )
     add_seed_option(train)
     train.add_argument("--notes", type=Path, metavar="MD", help="text for the model card: sources, licences, limits")
@@ -171,7 +171,7 @@ def run_train(options: argparse.Namespace) -> int:
         views=options.views,
         diagnoser="head" if network else options.diagnoser,
         steps=options.steps,
-        side=options.side,
+        fast_side=options.fast_side,
     )
     name = options.name or options.out.resolve().name
     notes = read_text(options.notes) if options.notes else ""

@@ -17,7 +17,7 @@ import io
 import json
 import zipfile
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -46,8 +46,10 @@ KINDS = {
     "both": "networks on candidate frames, one a head on the encoder",
 }
 """What a diagnoser may be."""
+FAST = "@fast"
+"""Behind the name of a bundle: see all frames smaller."""
 SIDES = range(16, 4097)
-"""Of frames that a bundle may want to see."""
+"""Of such frames."""
 DEFAULT_BUNDLE = "default"
 DEFAULT_PROFILE = "default"
 
@@ -59,6 +61,14 @@ class Profile:
     settings: Settings
     about: str
     """What it is for, and what was measured with it."""
+
+
+@dataclass(frozen=True, eq=False)
+class Fast:
+    """A Selector for frames that are smaller than the encoder's own; the diagnoser looks at few in full size anyway."""
+
+    side: int
+    selector: Head
 
 
 @dataclass(frozen=True, eq=False)
@@ -78,7 +88,9 @@ class Bundle:
     tuned: Mapping[str, Mapping[str, Value]] = field(default_factory=dict)
     """Settings of the benchmark's other methods, tuned beside DiCE on the same exams and in as many trials."""
     familiarity: Familiarity | None = None
-    """What frames that were learnt from look like, if that is known."""
+    """What cases that were learnt from look like, if that is known."""
+    fast: Fast | None = None
+    """How to see all frames smaller, if that was trained for."""
     reliability: Mapping[str, Reliability] = field(default_factory=dict)
     """How well labels are recognised on validation cases; empty where that was not measured."""
 
@@ -87,6 +99,16 @@ class Bundle:
         if profile not in self.profiles:
             raise UsageError(f"bundle '{self.name}' has no profile '{profile}'; it has {', '.join(self.profiles)}")
         return self.profiles[profile].settings
+
+
+def made_fast(bundle: Bundle) -> Bundle:
+    """Let the Selector see all frames smaller."""
+    if bundle.fast is None or isinstance(bundle.diagnoser, HeadDiagnoser):
+        raise UsageError(f"bundle '{bundle.name}' cannot be made fast; train one with --fast-side and a network")
+    assert isinstance(bundle.encoder, OnnxEncoder), "see _build"
+    name, digest = f"{bundle.name}{FAST}", hashlib.sha256(f"{bundle.digest}{FAST}".encode()).hexdigest()
+    encoder = bundle.encoder.at(bundle.fast.side)
+    return replace(bundle, name=name, digest=digest, encoder=encoder, selector=bundle.fast.selector)
 
 
 def bundle_facts(bundle: Bundle) -> dict[str, Any]:
@@ -157,7 +179,12 @@ def shipped_bundles() -> list[str]:
 
 
 def load_bundle(spec: str | Path | None = None) -> Bundle:
-    """Load a bundle by the name of a shipped one, or from a folder or zip; without a name, the default."""
+    """Load a bundle by the name of a shipped one, or from a folder or zip; without a name, the default.
+
+    With `@fast` behind the name, the Selector sees all frames smaller.
+    """
+    if spec is not None and str(spec).endswith(FAST):
+        return made_fast(load_bundle(str(spec).removesuffix(FAST)))
     path = _bundle_path(spec)
     files = _read_files(path)
     try:
@@ -204,10 +231,12 @@ def _build(facts: Mapping[str, Any], files: Mapping[str, bytes], path: Path, sta
         raise TypeError("names and labels must be text")
     taxonomy = Taxonomy(facts["taxonomy"]["name"], tuple(labels))
     encoder = _network(facts["encoder"], files, path)
-    if (side := facts["encoder"].get("side")) is not None:
+    fast = None
+    if "fast" in facts:
+        side = facts["fast"]["side"]
         if not isinstance(side, int) or side not in SIDES or not isinstance(encoder, OnnxEncoder):
-            raise ValueError(f"the side of the frames is {side}")
-        encoder = encoder.at(side)
+            raise ValueError(f"the side of fast frames is {side}")
+        fast = Fast(side, Head.from_arrays(arrays, "fast"))
     temperature = float(facts["diagnoser"]["temperature"])
     if not 0 < temperature < 10**6:
         raise ValueError(f"the temperature is {temperature}")
@@ -232,6 +261,7 @@ def _build(facts: Mapping[str, Any], files: Mapping[str, bytes], path: Path, sta
         card=files.get("MODEL_CARD.md", b"").decode(),
         tuned=msgspec.convert(facts["tuned"], dict[str, dict[str, Value]]),
         familiarity=Familiarity.from_arrays(arrays),
+        fast=fast,
         reliability=msgspec.json.decode(files.get(RELIABILITY, b"{}"), type=dict[str, Reliability]),
     )
 
@@ -283,6 +313,7 @@ def save_bundle(
     card: str,
     reliability: Mapping[str, Reliability] | None = None,
     familiarity: Familiarity | None = None,
+    fast: Fast | None = None,
     attachments: Mapping[str, bytes] | None = None,
 ) -> None:
     """Write a bundle, whole or not at all. Encoders that are not registered go into it as ONNX files.
@@ -303,21 +334,22 @@ def save_bundle(
         diagnoser_facts["file"] = DIAGNOSER
     if familiarity is not None:
         heads |= familiarity.arrays()
+    if fast is not None:
+        heads |= fast.selector.arrays("fast")
     files["weights.npz"] = _arrays_file({key: value.astype(np.float16) for key, value in heads.items()})
-    reference: dict[str, Any] = {"name": encoder.name, "digest": encoder.digest}
+    reference = {"name": encoder.name, "digest": encoder.digest}
     if not _is_registered(encoder):
         check_encoder(encoder)
         assert isinstance(encoder, OnnxEncoder)
         files["encoder.onnx"] = encoder.content
-        reference = {"file": "encoder.onnx", "digest": hashlib.sha256(encoder.content).hexdigest()}
-        if encoder.input_size != encoder.own_size:
-            reference["side"] = encoder.input_size
+        reference = {"file": "encoder.onnx", "digest": encoder.digest}
     facts = {
         "format": FORMAT,
         "name": name,
         "taxonomy": {"name": taxonomy.name, "labels": list(taxonomy.labels)},
         "encoder": reference,
         "diagnoser": diagnoser_facts,
+        **({"fast": {"side": fast.side}} if fast else {}),
         "profiles": _profile_facts(profiles),
         "tuned": {},
         "files": {file: hashlib.sha256(content).hexdigest() for file, content in sorted(files.items())},

@@ -54,6 +54,8 @@ def write_card(
     figures: Mapping[str, Figures],
     reliability: Mapping[str, Reliability],
     near: float,
+    fast: Mapping[str, WithinFigures],
+    fast_side: int | None,
 ) -> str:
     """Write the card in Markdown."""
     sections = [
@@ -69,6 +71,7 @@ def write_card(
         *_stretched(data, samples, near),
         "\n".join(_cases(data, fold) for fold in range(data.folds)),
         *(f"## Single frames, {part} cases\n\n" + figures_text(found, taxonomy) for part, found in figures.items()),
+        *_fast_text(fast, fast_side),
         f"{RELIABILITY_HEADING}\n\n{reliability_text(reliability)}",
         f"Losses of all epochs: {LOG}.",
     ]
@@ -84,6 +87,18 @@ def _network_text(diagnoser: HeadDiagnoser | NetworkDiagnoser) -> list[str]:
     return [
         f"Diagnoser: {network.name} at {network.input_size} pixels (digest {network.digest[:12]}), a network of its "
         f"own that looks at candidate frames only{beside}."
+    ]
+
+
+def _fast_text(fast: Mapping[str, WithinFigures], side: int | None) -> list[str]:
+    """Tell what it costs to see all frames smaller, if that was trained for."""
+    if not fast:
+        return []
+    table = Table.of(("source", *WithinFigures.HEADER), [(source, *row.columns()) for source, row in fast.items()])
+    return [
+        f"## The fast Selector, held-out cases\n\nAll frames seen at {side} pixels (`--bundle NAME@fast`); names and "
+        f"*normal* here by a head on the same small frames, while the diagnoser of the bundle looks at frames in full "
+        f"size either way:\n\n{table.markdown()}"
     ]
 
 

@@ -100,27 +100,17 @@ class HeldOut:
         return found
 
 
-def hold_out(
-    samples_of: SamplesOf, folds: int, config: HeadConfig, near_of: Callable[[int], Samples] | None = None
-) -> HeldOut:
+def hold_out(samples_of: SamplesOf, folds: int, config: HeadConfig) -> HeldOut:
     """Train the heads of every fold on the others, and ask them about it."""
-    return HeldOut.join(
-        [hold_out_fold(*samples_of(fold), fold, config, near_of(fold) if near_of else None) for fold in range(folds)]
-    )
+    return HeldOut.join([hold_out_fold(*samples_of(fold), fold, config) for fold in range(folds)])
 
 
-def hold_out_fold(
-    samples: Samples, of: npt.NDArray[np.int64], fold: int, config: HeadConfig, near: Samples | None = None
-) -> HeldOut:
-    """Train heads on all folds but one, and ask them about that one; `of` is the fold of every sample.
-
-    `near` are the same samples as the diagnoser sees them, where that is larger than the Selector does.
-    """
-    learnt = (of != fold) & (of >= 0)
-    held_out, nearer = (seen[of == fold].once() for seen in (samples, near or samples))
+def hold_out_fold(samples: Samples, of: npt.NDArray[np.int64], fold: int, config: HeadConfig) -> HeldOut:
+    """Train heads on all folds but one, and ask them about that one; `of` is the fold of every sample."""
+    train = samples[(of != fold) & (of >= 0)]
+    held_out = samples[of == fold].once()
     if not len(held_out):
         raise InputError(f"no frame of fold {fold} can be used; add cases with usable frames")
-    selector = train_selector(samples[learnt], config).head
-    diagnoser = train_diagnoser((near or samples)[learnt], config).head
-    asked = (selector(held_out.vectors)[:, 0], diagnoser(nearer.vectors))
-    return HeldOut(held_out, np.full(len(held_out), fold), *asked, (Heads(selector, diagnoser),))
+    heads = Heads(train_selector(train, config).head, train_diagnoser(train, config).head)
+    asked = (heads.selector(held_out.vectors)[:, 0], heads.diagnoser(held_out.vectors))
+    return HeldOut(held_out, np.full(len(held_out), fold), *asked, (heads,))

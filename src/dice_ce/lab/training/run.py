@@ -9,6 +9,7 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
+from functools import partial
 from pathlib import Path
 from typing import Literal
 
@@ -46,6 +47,7 @@ from dice_ce.method.beyond.looks import LooksSettings
 from dice_ce.method.bundle import (
     DEFAULT_PROFILE,
     Bundle,
+    Fast,
     Profile,
     check_encoder,
     load_bundle,
@@ -81,8 +83,8 @@ class TrainConfig:
     """A head on the features, or as in the paper a second network, fine-tuned from the encoder."""
     steps: int = 1400
     """Fine-tuning steps; network diagnoser only."""
-    side: int | None = None
-    """Side at which every frame is seen, if not the encoder's own; a head beside a network still sees its own."""
+    fast_side: int | None = None
+    """Side of frames for which another Selector is trained, to see all frames smaller and so faster."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -130,30 +132,28 @@ def train(
     if diagnoser is not None:
         _check_folds(data, fold_diagnosers, "--fold-diagnosers", must=True)
 
-    full = list(fold_encoders) or [encoder] * data.folds
-    encoders = [at_side(one, config.side) for one in full]
-    is_near = diagnoser is not None and config.side is not None
+    encoders = list(fold_encoders) or [encoder] * data.folds
 
-    def samples_of(fold: int) -> tuple[Samples, npt.NDArray[np.int64]]:
-        seen = samples_of_cases(data, encoders[fold], taxonomy, config, watch)
+    def samples_of(fold: int, side: int | None = None) -> tuple[Samples, npt.NDArray[np.int64]]:
+        seen = samples_of_cases(data, at_side(encoders[fold], side), taxonomy, config, watch)
         return seen, fold_of(seen, data)
 
-    def near_of(fold: int) -> Samples:
-        return samples_of_cases(data, full[fold], taxonomy, config, watch)
-
-    held_out = hold_out(samples_of, data.folds, config.head, near_of if is_near else None)
-    looks = looks_of_cases(data, watch("looking", "cases"))
+    held_out, looks = hold_out(samples_of, data.folds, config.head), looks_of_cases(data, watch("looking", "cases"))
+    small = hold_out(partial(samples_of, side=config.fast_side), data.folds, config.head) if config.fast_side else None
     if diagnoser is not None:
         held_out = _with_networks(held_out, fold_diagnosers, data, watch)
     if folds_out:
-        save_fold_bundles(folds_out, held_out, looks, encoders, fold_diagnosers, taxonomy)
-    small = at_side(encoder, config.side)
-    samples = samples_of_cases(data, small, taxonomy, config, watch)
-    near = samples_of_cases(data, encoder, taxonomy, config, watch) if is_near else samples
-    is_known = fold_of(samples, data) >= 0
-    known = samples[is_known]
-    selector, head = train_selector(known, config.head), train_diagnoser(near[is_known], config.head)
-    own, scored = make_diagnoser(head.head, diagnoser, small, 1.0), held_out
+        save_fold_bundles(
+            folds_out, held_out, looks, encoders, fold_diagnosers, taxonomy, _fast_of_folds(small, config)
+        )
+    samples = samples_of_cases(data, encoder, taxonomy, config, watch)
+    known = samples[fold_of(samples, data) >= 0]
+    selector, head = train_selector(known, config.head), train_diagnoser(known, config.head)
+    own, scored = make_diagnoser(head.head, diagnoser, encoder, 1.0), held_out
+    fast = None
+    if small is not None:
+        seen = samples_of_cases(data, at_side(encoder, config.fast_side), taxonomy, config, watch)
+        fast = _fast(small, train_selector(seen[fold_of(seen, data) >= 0], config.head).head, config)
     if config.diagnoser == "network":
         second, scored = _second_network(data, known, held_out, encoder, taxonomy, config, out, watch)
         own = NetworkDiagnoser((second,))
@@ -167,11 +167,25 @@ def train(
         out,
         name=name,
         taxonomy=taxonomy,
-        encoder=small,
+        encoder=encoder,
         selector=calibration.of(selector.head),
         diagnoser=own,
         profiles=untuned(own),
-        card=write_card(name, notes, small, own, taxonomy, data, samples.once(), figures, reliability, config.near),
+        card=write_card(
+            name,
+            notes,
+            encoder,
+            own,
+            taxonomy,
+            data,
+            samples.once(),
+            figures,
+            reliability,
+            config.near,
+            small.within(taxonomy) if small else {},
+            config.fast_side,
+        ),
+        fast=fast,
         reliability=reliability,
         familiarity=fit_familiarity(looks[looks.fold >= 0]),
         attachments=attachments(Curves(selector, head)),
@@ -211,12 +225,24 @@ def _with_networks(held_out: HeldOut, networks: Sequence[OnnxEncoder], data: Tra
     return replace(held_out, logits=logits)
 
 
+def _fast(held_out: HeldOut, selector: Head, config: TrainConfig) -> Fast:
+    """Calibrate a Selector that sees all frames smaller."""
+    assert config.fast_side is not None
+    return Fast(config.fast_side, held_out.calibration().of(selector))
+
+
+def _fast_of_folds(held_out: HeldOut | None, config: TrainConfig) -> list[Fast]:
+    if held_out is None:
+        return []
+    return [_fast(held_out.without(fold), heads.selector, config) for fold, heads in enumerate(held_out.heads)]
+
+
 def at_side(encoder: Encoder, side: int | None) -> Encoder:
     """Return an encoder for frames of another side; without one, as it is."""
     if side is None:
         return encoder
     if not isinstance(encoder, OnnxEncoder):
-        raise UsageError(f"--side {side}: {encoder.name} takes frames of its own size only; give an .onnx file")
+        raise UsageError(f"--fast-side {side}: {encoder.name} takes frames of its own size only; give an .onnx file")
     return encoder.at(side)
 
 
@@ -234,6 +260,7 @@ def save_fold_bundles(
     encoders: Sequence[Encoder],
     networks: Sequence[OnnxEncoder],
     taxonomy: Taxonomy,
+    fast: Sequence[Fast] = (),
 ) -> None:
     """Write a bundle for every fold: what may judge whole exams of its cases. Calibrated on the other folds."""
     for fold, (heads, encoder) in enumerate(zip(held_out.heads, encoders, strict=True)):
@@ -248,6 +275,7 @@ def save_fold_bundles(
             diagnoser=own,
             profiles=untuned(own),
             familiarity=fit_familiarity(looks[(looks.fold >= 0) & (looks.fold != fold)]),
+            fast=fast[fold] if fast else None,
             card=f"# Model card: `{fold_name(fold)}`\n\nFor cross-validation: knows no case of this fold.\n",
         )
 
