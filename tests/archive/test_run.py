@@ -45,7 +45,7 @@ from tests.archive.material import (
     start,
     wait_until,
 )
-from tests.material import write_image, write_video, zipped
+from tests.material import numbered_video, write_image, write_video, zipped
 from tests.method.test_pipeline import save_colour_bundle
 from tests.reader.browsing import open_chromium
 
@@ -815,3 +815,13 @@ def test_a_pattern_and_a_file_are_sources_too(tmp_path: Path) -> None:
     options = ["--bundle", str(tmp_path / "bundle"), "--exam-fps", "1"]
     assert main(["archive", "run", *given, "--out", str(tmp_path / "archive"), *options]) == 0
     assert [row.state for row in rows(tmp_path / "archive").values()] == ["done"] * 3
+
+
+def test_a_shipped_bundle_may_be_named_with_its_fast_selector(tmp_path: Path) -> None:
+    """Its name is no path, so workers elsewhere find their own copy of it."""
+    (tmp_path / "exams").mkdir()
+    numbered_video(tmp_path / "exams" / "one.mp4", 12)
+    arguments = ["archive", "run", str(tmp_path / "exams"), "--out", str(tmp_path / "out"), "--workers", "1"]
+    assert main([*arguments, "--exam-fps", "2", "--bundle", "default@fast"]) == 0
+    (summary,) = (tmp_path / "out").rglob("summary.json")
+    assert json.loads(summary.read_text())["provenance"]["bundle"]["name"] == "default@fast"

@@ -196,14 +196,14 @@ def _recipe(options: argparse.Namespace) -> Recipe:
     from dice_ce.archive.items import Recipe
     from dice_ce.exam.open import Crop
     from dice_ce.features.gate import GateConfig
-    from dice_ce.method.bundle import load_bundle, shipped_bundles
+    from dice_ce.method.bundle import FAST, load_bundle, shipped_bundles
     from dice_ce.settings import values_of
 
     bundle = load_bundle(options.bundle)
     settings, clock = chosen_settings(options, bundle), clock_options(options)
     ordinary = values_of(bundle.settings(options.profile))
     spec = options.bundle
-    if spec is not None and spec not in shipped_bundles():
+    if spec is not None and spec.removesuffix(FAST) not in shipped_bundles():
         spec = str(Path(spec).absolute())
     return Recipe(
         bundle=spec,
