@@ -13,6 +13,7 @@ from dice_ce.cli import main
 from dice_ce.errors import EncoderError, UsageError
 from dice_ce.features.encoder import Encoder, OnnxEncoder, on_device
 from dice_ce.features.runtime import PROVIDERS, choose_device, has_vnni, start_session
+from dice_ce.method.bundle import bundle_on_device, load_bundle
 from tests.material import numbered_video
 
 CPU, CUDA, TENSORRT = (PROVIDERS[device][0] for device in ("cpu", "cuda", "tensorrt"))
@@ -84,6 +85,19 @@ def test_features_of_another_device_have_another_digest(
     moved = OnnxEncoder.from_bytes(tiny_encoder.content, tiny_encoder.name, device="cuda")
     assert moved.digest != tiny_encoder.digest
     assert (moved.name, moved.dim) == (tiny_encoder.name, tiny_encoder.dim)
+
+
+def test_all_networks_of_a_bundle_go_there_and_see_what_they_saw(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(PROVIDERS, "cuda", (CPU,))
+    here = load_bundle("default@fast")
+    there = bundle_on_device(here, "cuda")
+    before, after = (
+        [bundle.encoder, *(getattr(one, "encoder", one) for one in bundle.diagnoser.networks)]
+        for bundle in (here, there)
+    )
+    assert [network.device for network in after] == ["cuda"] * 3
+    assert [network.input_size for network in after] == [network.input_size for network in before] == [128, 192, 112]
+    assert len({network.digest for network in (*before, *after)}) == 6
 
 
 def test_sums_of_8_bits_do_not_overflow() -> None:

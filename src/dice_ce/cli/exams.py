@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import argparse
-from dataclasses import asdict, replace
+from dataclasses import asdict
 from fractions import Fraction
 from pathlib import Path
 from typing import Any
@@ -115,9 +115,8 @@ def run_summarize(options: argparse.Namespace) -> int:
     from dice_ce.cli.describe import summary_table
     from dice_ce.exam.dicom.identity import Identity, read_identity
     from dice_ce.exam.readers import is_dicom_input
-    from dice_ce.features.encoder import on_device
     from dice_ce.features.gate import GateConfig
-    from dice_ce.method.bundle import load_bundle
+    from dice_ce.method.bundle import bundle_on_device, load_bundle
     from dice_ce.method.pipeline import summarize
     from dice_ce.method.summary import Summary
     from dice_ce.outputs import OUTPUTS, check_installed, write_outputs, write_unfinished
@@ -129,8 +128,7 @@ def run_summarize(options: argparse.Namespace) -> int:
         raise UsageError("--keep-identity needs --also: no other output says who the patient is")
     expand_folders(options)
     check_places(options.exams, options.out, force=options.force)
-    bundle = load_bundle(options.bundle)
-    bundle = replace(bundle, encoder=on_device(bundle.encoder, options.device))
+    bundle = bundle_on_device(load_bundle(options.bundle), options.device)
     settings = chosen_settings(options, bundle)
 
     def identity_of(path: Path) -> Identity | None:

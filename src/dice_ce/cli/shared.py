@@ -79,7 +79,7 @@ def add_device_option(parser: Any) -> None:
         "--device",
         choices=("cpu", "cuda", "tensorrt", "auto"),
         default="cpu",
-        help="where the encoder computes (default: cpu); others need onnxruntime-gpu",
+        help="where networks compute (default: cpu); others need onnxruntime-gpu",
     )
 
 

@@ -91,6 +91,7 @@ class OnnxEncoder:
     content: bytes = field(repr=False)
     """The file itself, to be written elsewhere."""
     session: Any = field(repr=False)
+    device: str = "cpu"
 
     @classmethod
     def open(cls, path: Path, *, threads: int = 1) -> OnnxEncoder:
@@ -112,13 +113,13 @@ class OnnxEncoder:
             raise EncoderError(f"{origin}: unknown resize '{resize}'; one of {', '.join(RESIZES)}")
         return cls(
             name=facts.get("dice_ce.name", Path(origin).stem),
-            # Another device rounds differently, and features of different digests never mix.
-            digest=hashlib.sha256(content if device == "cpu" else content + device.encode()).hexdigest(),
+            digest=_digest(content, device),
             input_size=size,
             dim=dim,
             resize=resize,
             content=content,
             session=session,
+            device=device,
         )
 
     def encode(self, batch: npt.NDArray[np.uint8]) -> npt.NDArray[np.float32]:
@@ -156,7 +157,7 @@ class OnnxEncoder:
                 f"{self.name}: takes frames of {self.input_size} pixels only, not of {side}; "
                 "give an encoder whose file leaves the side open"
             )
-        plain = hashlib.sha256(self.content).hexdigest()
+        plain = _digest(self.content, self.device)
         digest = plain if side == self.own_size else hashlib.sha256(f"{plain} at {side}".encode()).hexdigest()
         return dataclasses.replace(self, input_size=side, digest=digest)
 
@@ -177,6 +178,11 @@ class OnnxEncoder:
             reason = str(error).splitlines()[0]
             raise EncoderError(f"{self.name}: the ONNX model does not run ({reason}); export it again") from error
         return values
+
+
+def _digest(content: bytes, device: str) -> str:
+    """Another device rounds differently, and features of different digests never mix."""
+    return hashlib.sha256(content if device == "cpu" else content + device.encode()).hexdigest()
 
 
 def _load_model(content: bytes, path: str, threads: int, device: str) -> Any:

@@ -26,7 +26,7 @@ import numpy as np
 import numpy.typing as npt
 
 from dice_ce.errors import BundleError, UsageError
-from dice_ce.features.encoder import ENCODERS, Encoder, OnnxEncoder, load_encoder
+from dice_ce.features.encoder import ENCODERS, Encoder, OnnxEncoder, load_encoder, on_device
 from dice_ce.files import DAMAGED_ARRAY, DAMAGED_ZIP, atomic_folder, is_same, write_atomically
 from dice_ce.method.beyond.familiar import Familiarity
 from dice_ce.method.diagnoser import HeadDiagnoser, HeadedEncoder, NetworkDiagnoser
@@ -109,6 +109,20 @@ def made_fast(bundle: Bundle) -> Bundle:
     name, digest = f"{bundle.name}{FAST}", hashlib.sha256(f"{bundle.digest}{FAST}".encode()).hexdigest()
     encoder = bundle.encoder.at(bundle.fast.side)
     return replace(bundle, name=name, digest=digest, encoder=encoder, selector=bundle.fast.selector)
+
+
+def bundle_on_device(bundle: Bundle, wanted: str) -> Bundle:
+    """Let all networks of a bundle compute on `cpu`, `cuda`, `tensorrt` or, with `auto`, on what works here."""
+    moved, diagnoser = replace(bundle, encoder=on_device(bundle.encoder, wanted)), bundle.diagnoser
+    if not isinstance(diagnoser, NetworkDiagnoser):
+        return moved
+    networks = (
+        replace(one, encoder=on_device(one.encoder, wanted))
+        if isinstance(one, HeadedEncoder)
+        else on_device(one, wanted)
+        for one in diagnoser.networks
+    )
+    return replace(moved, diagnoser=replace(diagnoser, networks=tuple(networks)))
 
 
 def bundle_facts(bundle: Bundle) -> dict[str, Any]:
