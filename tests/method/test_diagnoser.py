@@ -1,5 +1,6 @@
 """A second network as the diagnoser: which images it gets, and what it says about those it cannot get."""
 
+from dataclasses import replace
 from pathlib import Path
 from typing import get_args
 
@@ -82,6 +83,24 @@ def test_networks_say_how_far_they_are_and_see_frames_each_in_its_own_size(tmp_p
         small = np.stack([image for _, image in exam.images(range(1, 80), size=16)])
     assert told == [(0, 79), (64, 79), (79, 79)]
     np.testing.assert_allclose(both, softmax(np.log(alone) + other.encode(small)), atol=1e-5)
+
+
+def test_a_head_takes_the_features_that_its_encoder_gave_already(tmp_path: Path) -> None:
+    network = OnnxEncoder.open(write_tiny_encoder(tmp_path / "n.onnx"))
+    encoder, head = OnnxEncoder.open(write_tiny_encoder(tmp_path / "e.onnx", size=16)), tiny_head(12, 48, seed=5)
+    diagnoser = NetworkDiagnoser((HeadedEncoder(encoder, head), network))
+    features = np.random.default_rng(0).normal(size=(3, 12)).astype(np.float16)
+    folder = numbered_folder(tmp_path / "f", [f"{i}.png" for i in range(4)])
+    (folder / "2.png").write_bytes(b"nothing")
+    with open_exam(folder) as exam:
+        some = replace(candidates(exam, [0, 2, 3]), vectors=features)
+        looked = diagnoser(exam, some)
+        alone = NetworkDiagnoser((network,))(exam, some)
+        given = diagnoser(exam, replace(some, seen_by=encoder.digest)[np.arange(3)])
+    wanted = softmax(np.log(alone) + head(features))
+    np.testing.assert_allclose(given[[0, 2]], wanted[[0, 2]], atol=1e-5)
+    assert not np.allclose(looked[[0, 2]], given[[0, 2]], atol=1e-3)
+    assert np.isnan(given[1]).all()
 
 
 def test_those_who_look_at_the_same_time_decode_in_one_thread_each(

@@ -100,8 +100,11 @@ def _diagnose_all(
     """Ask about every frame, whichever become candidates under some settings; what a network says is kept."""
     if isinstance(diagnoser, HeadDiagnoser):
         return diagnoser.diagnose(screened.vectors)
+    heads, networks = diagnoser.split(screened.seen_by)
     logits = np.zeros((len(screened), diagnoser.networks[0].dim), np.float32)
-    for network in diagnoser.networks:
+    for head in heads:
+        logits += head(screened.vectors)
+    for network in networks:
         said = extract(exam, network, gate=None, progress=progress)
         is_seen = np.isin(screened.frames.index, said.frames.index)
         logits[~is_seen] = np.nan

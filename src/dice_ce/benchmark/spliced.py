@@ -43,10 +43,13 @@ def screen_spliced(row: ExamRow, bundle: Bundle, progress: Progress | None = Non
     if len(damaged := np.flatnonzero(np.isnan(vectors).any(axis=1))):
         raise InputError(f"{images[splice.image[damaged[0]]].path}: cannot be decoded; copy it again")
     frames = FrameTable(np.arange(len(splice)), np.rint(splice.seconds * 1000).astype(np.int64), MILLISECOND)
-    screened = Screened(frames, splice.seconds, vectors, score_vectors(vectors, bundle.selector))
+    score = score_vectors(vectors, bundle.selector)
+    screened = Screened(frames, splice.seconds, vectors, score, bundle.encoder.digest)
     diagnoser = bundle.diagnoser
     if isinstance(diagnoser, NetworkDiagnoser):
-        said = [_vectors(splice, images, network, progress) for network in diagnoser.networks]
+        heads, networks = diagnoser.split(bundle.encoder.digest)
+        said: list[npt.NDArray[np.floating]] = [head(vectors) for head in heads]
+        said += [_vectors(splice, images, network, progress) for network in networks]
         return ScreenedSplice(screened, splice.label, diagnoser.diagnose(np.sum(said, axis=0, dtype=np.float32)))
     return ScreenedSplice(screened, splice.label, diagnoser.diagnose(vectors))
 

@@ -143,7 +143,8 @@ def make_diagnoser(
 ) -> HeadDiagnoser | NetworkDiagnoser:
     """Put together what there is: a head, a network, or both.
 
-    A head alone is asked about the features that there are. Beside a network it looks at frames again, in full size.
+    A head alone is asked about the features that there are. Beside a network it sees frames in full size, so it looks
+    again where those features are of smaller ones.
     """
     if network is None:
         assert head is not None, "a diagnoser is a head, a network, or both"

@@ -51,7 +51,10 @@ class HeadDiagnoser:
 
 @dataclass(frozen=True, eq=False)
 class HeadedEncoder:
-    """The diagnoser's head on an encoder: a network that gives logits. It may see frames larger than the Selector."""
+    """The diagnoser's head on an encoder: a network that gives logits. It may see frames larger than the Selector.
+
+    Where the Selector saw them through the same encoder in the same size, it takes those features.
+    """
 
     encoder: Encoder
     head: Head
@@ -102,13 +105,20 @@ class NetworkDiagnoser:
         """The one that is a head on the encoder, if there is one."""
         return next((one for one in self.networks if isinstance(one, HeadedEncoder)), None)
 
+    def split(self, seen_by: str) -> tuple[tuple[Head, ...], tuple[Encoder, ...]]:
+        """Split into heads on an encoder whose features there are already, and networks that have to look."""
+        known = [one for one in self.networks if isinstance(one, HeadedEncoder) and one.encoder.digest == seen_by]
+        return tuple(one.head for one in known), tuple(one for one in self.networks if one not in known)
+
     def __call__(
         self, exam: Exam | None, candidates: Screened, progress: Progress | None = None, workers: int | None = None
     ) -> Floats:
         """Return p_t = g_phi(I_t) (eq. 6); NaN where the frame cannot be decoded."""
         if exam is None:
             raise InputError("this bundle's diagnoser looks at frames: give the exam, not only its features")
-        return self.diagnose(look_at(exam, candidates.frames.index.tolist(), self.networks, progress, workers))
+        heads, networks = self.split(candidates.seen_by)
+        logits = look_at(exam, candidates.frames.index.tolist(), networks, progress, workers)
+        return self.diagnose(sum((head(candidates.vectors) for head in heads), logits))
 
     def diagnose(self, logits: npt.NDArray[np.floating]) -> Floats:
         """Return p for what the networks say together."""

@@ -56,7 +56,9 @@ def predict_images(paths: Sequence[Path], bundle: Bundle, progress: Progress | N
     score[readable] = score_vectors(vectors[readable], bundle.selector)
     diagnoser = bundle.diagnoser
     if isinstance(diagnoser, NetworkDiagnoser):
-        said = [encode_images(paths, network, progress=progress)[readable] for network in diagnoser.networks]
+        heads, networks = diagnoser.split(bundle.encoder.digest)
+        said: list[npt.NDArray[np.floating]] = [head(vectors[readable]) for head in heads]
+        said += [encode_images(paths, network, progress=progress)[readable] for network in networks]
         distributions[readable] = diagnoser.diagnose(np.sum(said, axis=0, dtype=np.float32))
     else:
         distributions[readable] = diagnoser.diagnose(vectors[readable])

@@ -113,6 +113,8 @@ class Screened:
     """Visual features u_t."""
     score: Floats
     """Selector scores s_t."""
+    seen_by: str = ""
+    """Digest of the encoder that the features are of, if that is known."""
 
     def __post_init__(self) -> None:
         lengths = {len(self.frames), len(self.seconds), len(self.vectors), len(self.score)}
@@ -123,7 +125,8 @@ class Screened:
         return len(self.frames)
 
     def __getitem__(self, rows: Ints) -> Self:
-        return type(self)(self.frames[rows], self.seconds[rows], rows_of(self.vectors).some(rows), self.score[rows])
+        vectors = rows_of(self.vectors).some(rows)
+        return type(self)(self.frames[rows], self.seconds[rows], vectors, self.score[rows], self.seen_by)
 
 
 class Candidates(Screened):
@@ -139,7 +142,7 @@ def screen(features: Features, head: Head, clock: ExamClock) -> Screened:
     """Score every decodable frame of an exam: s_t = h_psi(f_theta(I_t)) (eq. 1)."""
     seconds = np.asarray(clock.ticks[features.frames.index] * float(clock.unit), np.float64)
     vectors = rows_of(features.vectors)
-    return Screened(features.frames, seconds, vectors, score_vectors(vectors, head))
+    return Screened(features.frames, seconds, vectors, score_vectors(vectors, head), features.encoder_digest)
 
 
 def select(screened: Screened, settings: SelectorSettings) -> Candidates:
