@@ -377,6 +377,21 @@ def test_a_cache_that_cannot_be_written_is_said_so(
         extract(exam, tiny_encoder)
 
 
+def test_a_cache_that_goes_away_is_said_so(
+    exam: Exam, tiny_encoder: OnnxEncoder, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """An archive's share may do that at any moment, and tries again then."""
+    publish = FeatureStore.publish
+
+    def publish_on_a_share_that_goes_away(store: FeatureStore, *arguments: object) -> None:
+        publish(store, *arguments)  # type: ignore[arg-type]
+        shutil.rmtree(store.folder)
+
+    monkeypatch.setattr(FeatureStore, "publish", publish_on_a_share_that_goes_away)
+    with pytest.raises(StoreError, match="what was written there a moment ago is gone; is its disk or share mounted"):
+        extract(exam, tiny_encoder)
+
+
 def test_damaged_features_are_noticed(exam: Exam, tiny_encoder: OnnxEncoder, cache: Path) -> None:
     extract(exam, tiny_encoder)
     (vectors,) = cache.rglob("vectors.npy")

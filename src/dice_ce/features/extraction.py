@@ -16,7 +16,7 @@ from contextlib import closing
 import numpy as np
 import numpy.typing as npt
 
-from dice_ce.errors import EncoderError
+from dice_ce.errors import EncoderError, StoreError
 from dice_ce.exam.open import Exam, Renderer
 from dice_ce.exam.readers import Cursor
 from dice_ce.features.encoder import Encoder
@@ -65,7 +65,8 @@ def extract(
                 _Run(exam, encoder, gate, store, progress, follow=follow).go(workers or cpu_count())
                 store.publish(exam, encoder)
                 features = store.load(exam)
-    assert features is not None
+    if features is None:
+        raise StoreError(f"{store.folder}: what was written there a moment ago is gone; is its disk or share mounted?")
     store.clear_parts()
     return features
 
