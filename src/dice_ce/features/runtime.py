@@ -69,7 +69,7 @@ def start_session(model: bytes, threads: int, device: str = "cpu") -> Any:
     # Spinning threads take the cores away from the decoder: 13 % of the throughput.
     options.add_session_config_entry("session.intra_op.allow_spinning", "0")
     if NO_OVERFLOW.encode() not in model and not has_vnni(_read_cpu_info()):
-        # Sums of products of 8 bits may overflow. Where none does, this takes twice as long for the same numbers.
+        # Sums of products of 8 bits may overflow. Where none does, this takes 1.5 times as long for the same.
         options.add_session_config_entry("session.x64quantprecision", "1")
     session = onnxruntime.InferenceSession(model, options, providers=[*PROVIDERS[device]], enable_fallback=0)
     if session.get_providers()[0] != PROVIDERS[device][0]:  # it does not say so when it takes the CPU instead

@@ -4,8 +4,8 @@ Ranges come from real frames. Features move a little, so heads are trained on th
 computes are whole numbers, which no processor rounds differently.
 
 Processors without instructions for 8 bits (x86 without VNNI) add up products two by two in 16 bits, which two large
-weights beside each other overflow. ONNX Runtime knows a way around that, twice as slow; so weights are made such that
-no two of them can (`without_overflow`), and the file says so.
+weights beside each other overflow. ONNX Runtime knows a way around that, half again as slow; so weights are made such
+that no two of them can (`without_overflow`), and the file says so.
 """
 
 from __future__ import annotations
