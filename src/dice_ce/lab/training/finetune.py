@@ -34,6 +34,8 @@ torch = require("torch", extra="train", purpose="fine-tuning")
 
 WORKERS = 2
 """Threads that share a batch; a constant, since another number would round sums differently."""
+AT_ONCE = 4
+"""Images that the frozen part sees together: what they leave behind still fits into the processor's cache."""
 FEWEST = 10
 """Images of lesions and of normal mucosa that a case needs for pairs inside it."""
 SWAP_LIMITS = (0.6, 1.6)
@@ -120,8 +122,8 @@ def fingerprint(recipe: Recipe, examples: Examples) -> str:
 
 
 def _frozen(session: Any, pixels: npt.NDArray[np.uint8]) -> Any:
-    (values,) = session.run(None, {session.get_inputs()[0].name: pixels})
-    return torch.from_numpy(values)
+    name, parts = session.get_inputs()[0].name, range(0, len(pixels), AT_ONCE)
+    return torch.from_numpy(np.concatenate([session.run(None, {name: pixels[i : i + AT_ONCE]})[0] for i in parts]))
 
 
 @dataclass(eq=False)

@@ -20,6 +20,7 @@ import numpy.typing as npt
 from dice_ce.errors import require
 from dice_ce.features.backbones.hub import quiet
 from dice_ce.features.runtime import NO_OVERFLOW, start_session
+from dice_ce.lab.training.stem import remove_unused, two_columns_at_once
 
 Weights = npt.NDArray[np.int8]
 LARGEST_PAIR = 128
@@ -63,7 +64,7 @@ def quantised(
             activation_type=quantization.QuantType.QUInt8,
             weight_type=quantization.QuantType.QInt8,
         )
-        made = taking_bytes(onnx.load(small))
+        made = two_columns_at_once(taking_bytes(onnx.load(small)))
     onnx.helper.set_model_props(made, facts)
     content = bytes(made.SerializeToString(deterministic=True))
     return content if may_overflow else without_overflow(content, images)
@@ -90,21 +91,8 @@ def taking_bytes(model: Any) -> Any:
     every = np.resize(np.arange(256, dtype=np.uint8).repeat(3), (1, *frames.shape[1:]))
     if np.array_equal(*session.run(None, {frames.name: every})):
         dequantised.input[0] = pixels
-        _remove_unused(model.graph)
+        remove_unused(model.graph)
     return model
-
-
-def _remove_unused(graph: Any) -> None:
-    """Drop what no output needs any more."""
-    needed, kept = {output.name for output in graph.output}, []
-    for node in reversed(graph.node):
-        if needed & set(node.output):
-            needed |= set(node.input)
-            kept.append(node)
-    values = [value for value in graph.initializer if value.name in needed]
-    del graph.node[:], graph.initializer[:]
-    graph.node.extend(reversed(kept))
-    graph.initializer.extend(values)
 
 
 def without_overflow(model: bytes, images: npt.NDArray[np.uint8]) -> bytes:
