@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 import pytest
 
+from dice_ce.benchmark.frames import roc_auc
 from dice_ce.benchmark.networks import Networks
 from dice_ce.cli import main
 from dice_ce.datasets.splits import fold_name
@@ -104,6 +105,29 @@ def test_heads_learn_what_can_be_learnt_and_a_seed_gives_the_same_weights() -> N
     assert (said == others.abnormal).mean() > 0.9
     diagnoser = train_diagnoser(train, config).head
     assert others.labels[np.arange(80), diagnoser(others.vectors).argmax(axis=1)].mean() > 0.9
+
+
+def test_pairs_inside_a_case_tell_more_than_what_tells_cases_apart() -> None:
+    """In cases of the first number lesions are many, in the others few; the second number tells them inside a case."""
+
+    def draw(chance: np.random.Generator) -> Samples:
+        case = np.arange(480) // 60
+        many = case % 2 == 0
+        lesion = chance.random(480) < np.where(many, 0.75, 0.25)
+        numbers = chance.normal(0, 0.5, (480, 6))
+        numbers[:, 0] += np.where(many, 1, -1)
+        numbers[:, 1] += np.where(lesion, 0.4, -0.4)
+        names = np.char.add("case", case.astype(np.str_))
+        return dataclasses.replace(samples(480), vectors=numbers.astype(np.float16), abnormal=lesion, case=names)
+
+    chance = np.random.default_rng(0)
+    learnt, others, found = draw(chance), draw(chance), {}
+    for inside in (0.0, 0.9):
+        head = train_selector(learnt, HeadConfig(hidden=16, learning_rate=1e-2, epochs=8, inside=inside)).head
+        score = head(others.vectors)[:, 0]
+        rows = [others.case == case for case in np.unique(others.case)]
+        found[inside] = np.mean([roc_auc(score[some], others.abnormal[some]) for some in rows])
+    assert found[0.9] > found[0.0] + 0.02
 
 
 def test_merged_heads_are_one_head_that_gives_their_mean() -> None:

@@ -29,6 +29,7 @@ from dice_ce.exam.open import Exam, open_exam, sidecar_beside
 from dice_ce.features.extraction import SEGMENT_LENGTH, extract, extract_segments, plan_segments
 from dice_ce.features.store import Features, FeatureStore
 from dice_ce.files import CACHE_VARIABLE, PARTIAL_PREFIX, write_atomically
+from dice_ce.method.beyond.standing import lifted
 from dice_ce.method.bundle import Bundle, load_bundle
 from dice_ce.method.pipeline import summarize
 from dice_ce.method.selector import screen
@@ -196,7 +197,8 @@ def _finish(task: Task, exam: Exam, bundle: Bundle, receipt: Path, step: Callabl
             other.unlink(missing_ok=True)
     write_outputs(summary, exam, target.parent, force=True, workers=task.limits.threads)
     step()
-    write_frames(task.places.archive, exam, screen(features, bundle.selector, exam.clock))
+    screened = lifted(screen(features, bundle.selector, exam.clock), recipe.settings.standing)
+    write_frames(task.places.archive, exam, screened)
     outcome = _outcome(task, exam, features, summary, time.monotonic() - began)
     first = publish_receipt(receipt, outcome)
     if first.target != outcome.target:  # the same content lies at two places, and the other one was faster

@@ -26,6 +26,7 @@ from dice_ce.exam.open import Exam
 from dice_ce.features.extraction import extract
 from dice_ce.features.gate import GateConfig
 from dice_ce.method.beyond.prior import PriorSettings, adapt
+from dice_ce.method.beyond.standing import StandingSettings, lifted
 from dice_ce.method.bundle import Bundle
 from dice_ce.method.chain import Diagnosed, Judged
 from dice_ce.method.diagnoser import HeadDiagnoser, NetworkDiagnoser
@@ -57,6 +58,7 @@ class ReadyExam:
     truth: Ints | None = None
     """What every screened frame shows, where that is known."""
     _known: dict[object, Diagnosed] = field(default_factory=dict, repr=False)
+    _lifted: dict[StandingSettings, Screened] = field(default_factory=dict, repr=False)
 
     def diagnose(self, frames: Screened) -> Floats:
         """Say what the diagnoser says about some of the frames."""
@@ -64,10 +66,12 @@ class ReadyExam:
 
     def diagnosed(self, settings: Settings) -> Diagnosed:
         """Weave and diagnose, unless the last settings gave the same contexts: this is what tuning waits for."""
-        key = settings.selector, settings.weaver, settings.looks
+        key = settings.standing, settings.selector, settings.weaver, settings.looks
         if key not in self._known:
             self._known.clear()
-            woven = weave_contexts(self.screened, settings)
+            if settings.standing not in self._lifted:
+                self._lifted[settings.standing] = lifted(self.screened, settings.standing)
+            woven = weave_contexts(self._lifted[settings.standing], settings)
             self._known[key] = diagnose_contexts(woven, self.diagnose, self.taxonomy, settings)
         return self._known[key]
 
@@ -130,7 +134,7 @@ def with_oracle(exam: ReadyExam, oracles: Sequence[Oracle]) -> ReadyExam:
         screened = replace(screened, score=(exam.truth != exam.taxonomy.normal).astype(np.float32))
     if "diagnoser" in oracles:
         distributions = np.eye(len(exam.taxonomy), dtype=np.float32)[exam.truth]
-    return replace(exam, screened=screened, distributions=distributions, _known={})
+    return replace(exam, screened=screened, distributions=distributions, _known={}, _lifted={})
 
 
 # --- methods -------------------------------------------------------------------------------------------------------

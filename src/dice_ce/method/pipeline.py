@@ -22,6 +22,7 @@ from dice_ce.features.store import Features
 from dice_ce.method.beyond.listing import list_items
 from dice_ce.method.beyond.looks import rows_to_look_at
 from dice_ce.method.beyond.prior import adapt
+from dice_ce.method.beyond.standing import lifted
 from dice_ce.method.beyond.where import locate_evidence
 from dice_ce.method.bundle import DEFAULT_PROFILE, Bundle, load_bundle
 from dice_ce.method.chain import Diagnosed, Judged, Woven
@@ -114,7 +115,7 @@ def summarize_features(
     diagnoser: Callable[[Screened], Floats],
 ) -> Summary:
     """Go from features, of the whole exam or a part of it, to the summary."""
-    screened = screen(features, bundle.selector, exam.clock)
+    screened = lifted(screen(features, bundle.selector, exam.clock), settings.standing)
     diagnosed = diagnose_contexts(weave_contexts(screened, settings), diagnoser, bundle.taxonomy, settings)
     judged = judge_contexts(diagnosed, settings)
     marks = locate_evidence(exam, judged, bundle)

@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from dice_ce.method.beyond.listing import ListingSettings
 from dice_ce.method.beyond.looks import LooksSettings
 from dice_ce.method.beyond.prior import PriorSettings
+from dice_ce.method.beyond.standing import StandingSettings
 from dice_ce.method.converger import ConvergerSettings
 from dice_ce.method.selector import SelectorSettings
 from dice_ce.method.weaver import WeaverSettings
@@ -22,3 +23,4 @@ class Settings:
     prior: PriorSettings = field(default_factory=PriorSettings)
     converger: ConvergerSettings = field(default_factory=ConvergerSettings)
     listing: ListingSettings = field(default_factory=ListingSettings)
+    standing: StandingSettings = field(default_factory=StandingSettings)

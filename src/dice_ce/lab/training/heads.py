@@ -15,12 +15,15 @@ import numpy.typing as npt
 from dice_ce.errors import InputError, require
 from dice_ce.lab.training.samples import Samples
 from dice_ce.method.selector import Head
-from dice_ce.types import Floats
+from dice_ce.types import Floats, Ints
 
 if TYPE_CHECKING:
     import torch
 
 
+FEWEST = 10
+"""Lesion and normal frames that a case needs for pairs inside it."""
+CASES_AT_ONCE, PAIRS_OF_A_CASE = 16, 8
 SMALLEST_SHARE = 0.003
 """Added to a label's share, so that one with hardly any frame does not become the likeliest of all."""
 
@@ -37,6 +40,9 @@ class HeadConfig:
     """Both are strong, because what is learnt has to carry over to other patients."""
     label_smoothing: float = 0.1
     """Diagnoser only."""
+    inside: float = 0.5
+    """Selector only: share of the loss that asks for no more than that a lesion scores higher than normal mucosa of the
+    same case, whatever other cases look like."""
     prior_removed: float = 0.5
     """Share of the labels' frequencies that is taken out of the diagnoser's logits."""
     batch: int = 256
@@ -80,7 +86,7 @@ def train_selector(samples: Samples, config: HeadConfig = HeadConfig()) -> Train
         raise InputError(f"the training frames show no {kind} at all: the Selector needs both; add {kind} frames")
     weight = balanced_weights(samples)
     weight[samples.abnormal] *= weight[~samples.abnormal].sum() / weight[samples.abnormal].sum()
-    return _fit(samples, samples.abnormal[:, None], weight, config)
+    return _fit(samples, samples.abnormal[:, None], weight, config, _Pairs.of(samples))
 
 
 def train_diagnoser(samples: Samples, config: HeadConfig = HeadConfig()) -> Trained:  # noqa: B008  frozen
@@ -97,11 +103,41 @@ def train_diagnoser(samples: Samples, config: HeadConfig = HeadConfig()) -> Trai
     return replace(trained, head=replace(trained.head, bias2=as_stored(bias)))
 
 
+@dataclass(frozen=True, eq=False)
+class _Pairs:
+    """Lesions and normal mucosa side by side: rows of both, of every case that has enough of them."""
+
+    cases: tuple[tuple[Ints, Ints], ...]
+
+    @classmethod
+    def of(cls, samples: Samples) -> _Pairs:
+        """Find them."""
+        found = []
+        for case in np.unique(samples.case):
+            rows = np.flatnonzero(samples.case == case)
+            both = rows[samples.abnormal[rows]], rows[~samples.abnormal[rows]]
+            if min(map(len, both)) >= FEWEST:
+                found.append(both)
+        return cls(tuple(found))
+
+    def draw(self, chance: np.random.Generator) -> tuple[Ints, Ints]:
+        """Draw rows of lesions, and as many of normal mucosa of the same cases; every case as likely as another."""
+        drawn = [self.cases[i] for i in chance.integers(len(self.cases), size=CASES_AT_ONCE)]
+        lesions, mucosa = (
+            np.concatenate([chance.choice(both[kind], PAIRS_OF_A_CASE) for both in drawn]) for kind in (0, 1)
+        )
+        return lesions, mucosa
+
+
 def _fit(
-    samples: Samples, targets: npt.NDArray[np.bool_], weight: npt.NDArray[np.float32], config: HeadConfig
+    samples: Samples,
+    targets: npt.NDArray[np.bool_],
+    weight: npt.NDArray[np.float32],
+    config: HeadConfig,
+    pairs: _Pairs = _Pairs(()),  # noqa: B008  frozen
 ) -> Trained:
     with single_threaded():
-        members = [_fit_member(samples, targets, weight, config, member) for member in range(config.members)]
+        members = [_fit_member(samples, targets, weight, config, member, pairs) for member in range(config.members)]
     log = np.mean([losses for _, losses in members], axis=0)
     return Trained(merged([head for head, _ in members]), tuple(round(float(loss), 5) for loss in log))
 
@@ -127,9 +163,11 @@ def _fit_member(
     weight: npt.NDArray[np.float32],
     config: HeadConfig,
     member: int,
+    pairs: _Pairs,
 ) -> tuple[Head, list[float]]:
     torch: Any = require("torch", extra="train", purpose="training")
     torch.manual_seed(config.seed * 1000 + member)
+    chance = np.random.default_rng([config.seed, member])
     x, y = _tensors(torch, samples.vectors, targets)
     w = torch.from_numpy(weight)
     network = torch.nn.Sequential(
@@ -148,6 +186,10 @@ def _fit_member(
         total = 0.0
         for rows in torch.randperm(len(x)).split(config.batch):
             loss = _loss(torch, network(x[rows].float()), y[rows], w[rows], config.label_smoothing)
+            if pairs.cases:
+                lesions, mucosa = (network(x[torch.from_numpy(some)].float()) for some in pairs.draw(chance))
+                ahead = torch.nn.functional.softplus(mucosa - lesions).mean()
+                loss = (1 - config.inside) * loss + config.inside * ahead
             optimiser.zero_grad()
             loss.backward()
             optimiser.step()

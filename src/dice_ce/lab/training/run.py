@@ -249,7 +249,7 @@ def at_side(encoder: Encoder, side: int | None) -> Encoder:
 def untuned(diagnoser: HeadDiagnoser | NetworkDiagnoser) -> dict[str, Profile]:
     """Settings to begin with."""
     looks = LooksSettings(LOOKS if isinstance(diagnoser, NetworkDiagnoser) else None)
-    settings = Settings(SelectorSettings(TAU_S), looks=looks, listing=ListingSettings(most_items=BUDGET))
+    settings = Settings(selector=SelectorSettings(TAU_S), looks=looks, listing=ListingSettings(most_items=BUDGET))
     return {DEFAULT_PROFILE: Profile(settings, "not tuned")}
 
 

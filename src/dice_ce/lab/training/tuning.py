@@ -30,6 +30,7 @@ from dice_ce.datasets.tables import Annotation
 from dice_ce.errors import InputError
 from dice_ce.files import write_atomically
 from dice_ce.method.beyond.looks import LooksSettings
+from dice_ce.method.beyond.standing import StandingSettings
 from dice_ce.method.bundle import Bundle, Profile
 from dice_ce.method.selector import SelectorSettings
 from dice_ce.method.settings import Settings
@@ -48,7 +49,11 @@ MOST_ITEMS = float(BUDGET)
 """Items per exam, on average, that a summary may have: the budget of the baselines."""
 LONG = 64.0
 """The same for the profile `sensitive`."""
-DECIDES_CONTEXTS = {name for group in (SelectorSettings, WeaverSettings, LooksSettings) for name in declarations(group)}
+DECIDES_CONTEXTS = {
+    name
+    for group in (StandingSettings, SelectorSettings, WeaverSettings, LooksSettings)
+    for name in declarations(group)
+}
 
 
 Owner = tuple[int, str]
