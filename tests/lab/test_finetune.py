@@ -53,8 +53,8 @@ THOROUGH = dataclasses.replace(
 """Enough to learn a few plain images."""
 
 
-def tiny_lite() -> bytes:
-    """EfficientNet-Lite0 with 8 channels everywhere and random weights."""
+def tiny_lite(width: int = WIDTH) -> bytes:
+    """EfficientNet-Lite0 with 8 channels everywhere, or as many as are given, and random weights."""
     chance = np.random.default_rng(0)
     weights: dict[str, np.ndarray] = {}
 
@@ -64,14 +64,14 @@ def tiny_lite() -> bytes:
         for part, value in (("weight", 1.0), ("bias", 0.1), ("running_mean", 0.0), ("running_var", 1.0)):
             weights[f"{norm}.{part}"] = np.full(shape[0], value, np.float32)
 
-    add("_conv_stem", "_bn0", WIDTH, 3, 3, 3)
+    add("_conv_stem", "_bn0", width, 3, 3, 3)
     for block in range(16):
         name = f"_blocks.{block}"
         if block:
-            add(f"{name}._expand_conv", f"{name}._bn0", WIDTH, WIDTH, 1, 1)
-        add(f"{name}._depthwise_conv", f"{name}._bn1", WIDTH, 1, 3, 3)
-        add(f"{name}._project_conv", f"{name}._bn2", WIDTH, WIDTH, 1, 1)
-    add("_conv_head", "_bn1", 16, WIDTH, 1, 1)
+            add(f"{name}._expand_conv", f"{name}._bn0", width, width, 1, 1)
+        add(f"{name}._depthwise_conv", f"{name}._bn1", width, 1, 3, 3)
+        add(f"{name}._project_conv", f"{name}._bn2", width, width, 1, 1)
+    add("_conv_head", "_bn1", 16, width, 1, 1)
     return bytes(lite_graph(weights, 0).SerializeToString())
 
 

@@ -70,7 +70,7 @@ def read_network(content: bytes, outputs: Mapping[str, int], *, frozen: int, see
 
     The cut is at the last place before the next convolution where one tensor is all that the rest needs.
     """
-    model = _unpacked(onnx.load_from_string(content))
+    model = unpacked(onnx.load_from_string(content))
     unknown = {node.op_type for node in model.graph.node} - _KNOWN
     if unknown:
         raise EncoderError(
@@ -96,7 +96,7 @@ def read_network(content: bytes, outputs: Mapping[str, int], *, frozen: int, see
     return replace(network, heads=heads)
 
 
-def _unpacked(model: Any) -> Any:
+def unpacked(model: Any) -> Any:
     """Turn weights that are stored as float16 and cast in the graph into plain float32 ones."""
     stored = {value.name: value for value in model.graph.initializer}
     kept = []
