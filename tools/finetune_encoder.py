@@ -5,10 +5,11 @@
 
 The first is trained on all cases and ships; the second on all but those of a fold. A teacher is the diagnoser's own
 network of `tools/finetune_diagnoser.py`; that of a fold must not have seen the fold either. What is written computes in
-8 bits; `--bits 32` keeps the network as it was trained. The encoders of the folds are for `dice-ce train
---fold-encoders`, which judges the recipe on every case once. All of it is resumable: decoded images and the state of
-the training, at most a minute old, are kept in the work folder. Set MALLOC_MMAP_MAX_=0 and
-MALLOC_TRIM_THRESHOLD_=100000000000 in the environment: glibc otherwise spends half of the time on giving memory back.
+8 bits and has lost the channels that say next to nothing; `--bits 32` keeps the network as it was trained. The encoders
+of the folds are for `dice-ce train --fold-encoders`, which judges the recipe on every case once. All of it is
+resumable: decoded images and the state of the training, at most a minute old, are kept in the work folder. Set
+MALLOC_MMAP_MAX_=0 and MALLOC_TRIM_THRESHOLD_=100000000000 in the environment: glibc otherwise spends half of the time
+on giving memory back.
 """
 
 from __future__ import annotations
@@ -40,6 +41,7 @@ from dice_ce.lab.training.network import (
     read_network,
     with_open_size,
 )
+from dice_ce.lab.training.prune import pruned
 from dice_ce.lab.training.quantize import quantised
 from dice_ce.lab.training.teacher import Teacher
 from dice_ce.progress import ProgressBar
@@ -48,8 +50,10 @@ from dice_ce.taxonomy import VIDEOCAP_12, Taxonomy
 NAME = "dice-ce-encoder"
 SIZE = 224
 """Side of the images that views are drawn from."""
-INPUT = 192
-"""Side of the frames that the encoder sees: views are drawn a little nearer than that, at 160 pixels."""
+INPUT = 160
+"""Side of the frames that the encoder sees."""
+LOST = 0.001
+"""Share of the variance of a block's output that channels may take with them that are left out."""
 FROZEN = 15
 """Convolutions that stay as ImageNet made them: the stem and the first five blocks."""
 
@@ -111,7 +115,8 @@ def main() -> None:
     export_network(network, plain, name=NAME, size=options.size)
     content = plain.read_bytes()
     if options.bits == 8:
-        content = quantised(content, typical_images(examples, options.size))
+        typical = typical_images(examples, options.size)
+        content = quantised(pruned(content, typical, LOST), typical)
     write_atomically(options.out, with_open_size(content))
 
 

@@ -142,13 +142,13 @@ def test_the_doctor_knows_the_patient(capfd: pytest.CaptureFixture[str], cache: 
     assert facts["encoders"]["dinov2-base"] in ("weights not on this machine", "ready", "needs the extra hf")
     assert facts["bundles"] == {
         name: {"status": "ready", "encoder": f"dice-ce-encoder, 1280-d at {side}"}
-        for name, side in (("default", 192), ("simulated", 224))
+        for name, side in (("default", 160), ("simulated", 224))
     }
     assert facts["default_bundle"] == "default"
     assert facts["cpu_threads"] >= 1
     text = run(capfd, "doctor")[1]
     assert str(cache) in text
-    assert "default             ready (default), with its encoder: dice-ce-encoder, 1280-d at 192\n" in text
+    assert "default             ready (default), with its encoder: dice-ce-encoder, 1280-d at 160\n" in text
     assert "dinov2-base" in text
 
 

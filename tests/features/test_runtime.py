@@ -96,7 +96,7 @@ def test_all_networks_of_a_bundle_go_there_and_see_what_they_saw(monkeypatch: py
         for bundle in (here, there)
     )
     assert [network.device for network in after] == ["cuda"] * 3
-    assert [network.input_size for network in after] == [network.input_size for network in before] == [128, 192, 112]
+    assert [network.input_size for network in after] == [network.input_size for network in before] == [128, 160, 112]
     assert len({network.digest for network in (*before, *after)}) == 6
 
 

@@ -46,7 +46,7 @@ SWAP_LIMITS = (0.6, 1.6)
 class Recipe:
     """Everything that shapes a run, besides the network and the images."""
 
-    steps: int = 700
+    steps: int = 1400
     batch: int = 64
     sizes: tuple[tuple[float, int], ...] = ((0.0, 128), (0.5, 160))
     """From which share of the run on images have which side: small ones first, which are cheaper."""
