@@ -4,6 +4,7 @@ WeasyPrint give the same bytes.
 
 from __future__ import annotations
 
+import os
 import warnings
 from pathlib import Path
 
@@ -44,6 +45,8 @@ def _lay_out(results: Results) -> bytes:
     import weasyprint
     from weasyprint.urls import URLFetcher
 
+    # Where HarfBuzz-Subset is missing, fontTools takes its place and writes this, or the time of day, into fonts.
+    os.environ.setdefault("SOURCE_DATE_EPOCH", "0")
     only_inside = URLFetcher(allowed_protocols=("data",), allow_redirects=False)  # nothing from anywhere else
     page = weasyprint.HTML(string=render_html(results), url_fetcher=only_inside)
     with warnings.catch_warnings():
