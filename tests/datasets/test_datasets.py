@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from dice_ce.cli import main
 from dice_ce.datasets.check import check_dataset
 from dice_ce.datasets.folder import load_dataset, write_dataset
-from dice_ce.datasets.splits import SPLITS, fold_cases, split_cases, split_patients
+from dice_ce.datasets.splits import SPLITS, fold_cases, some_cases, split_cases, split_patients
 from dice_ce.datasets.tables import LabelledFrame
 from dice_ce.errors import InputError
 from tests.material import moving_dots, numbered_folder, write_video
@@ -217,3 +217,17 @@ def test_folds_spread_every_label_of_every_source_and_split_no_case() -> None:
     assert Counter(folds[f"a{i}"] for i in range(10)) == dict.fromkeys(range(5), 2)
     assert fold_cases(reversed(frames)) == folds
     assert fold_cases(frames_of("", "ulcer", 5)) == {}
+
+
+def test_a_share_of_the_cases_keeps_every_source_and_label_and_grows_with_the_share() -> None:
+    frames = [
+        *frames_of("rare", "parasite", 5, "A"),
+        *(frame for i in range(20) for frame in frames_of(f"a{i}", "normal", 3, "A")),
+        *(frame for i in range(8) for frame in frames_of(f"k{i}", "ulcer", 3, "K")),
+    ]
+    fewer, more = some_cases(frames, 0.25), some_cases(frames, 0.5)
+    assert fewer < more < some_cases(frames, 1.0) == {frame.case for frame in frames}
+    assert "rare" in fewer
+    assert Counter(case[0] for case in fewer) == {"r": 1, "a": 4, "k": 2}
+    assert some_cases(frames, 0.25, seed=1) != fewer
+    assert len(some_cases(frames, 0.0)) == 3

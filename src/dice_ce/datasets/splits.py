@@ -80,6 +80,23 @@ def fold_cases(frames: Iterable[LabelledFrame], folds: int = FOLDS, seed: int = 
     return dealt
 
 
+def some_cases(frames: Iterable[LabelledFrame], share: float, seed: int = SEED) -> set[str]:
+    """Draw a share of the cases of every source: first one of every label that it has, then any.
+
+    Fewer of the same seed are among more, so what more cases bring is not what other cases bring.
+    """
+    counts = _counts(frames)
+    chosen = set[str]()
+    for source in sorted({source for seen in counts.values() for source, _ in seen}):
+        own = [case for case, seen in counts.items() if any(key[0] == source for key in seen)]
+        order = sorted(own, key=lambda case: _lot(case, seed))
+        keys = sorted({key for case in order for key in counts[case] if key[0] == source})
+        first = dict.fromkeys(next(case for case in order if key in counts[case]) for key in keys)
+        wanted = max(len(first), round(share * len(order)))
+        chosen |= set(list(dict.fromkeys([*first, *order]))[:wanted])
+    return chosen
+
+
 def _counts(frames: Iterable[LabelledFrame]) -> dict[str, Counter[Key]]:
     """Count every label of every case whose name is known."""
     counts: dict[str, Counter[Key]] = defaultdict(Counter)
