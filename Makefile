@@ -58,7 +58,7 @@ COMPOSE = $(BIN)/dice-ce data compose --frames $(DICE_CE_DATA) --timelines $(DIC
 
 # Not all ablations: with these it takes 22 minutes, once everything is encoded.
 SPLICED_METHODS = dice dice-without-weaver dice-without-converger dice-without-exam-prior dice-without-few-looks \
-	dice-without-one-item-at-a-time uniform random top-score aks vilamp uniform-true-both dice-true-diagnoser
+	dice-without-one-item-at-a-time dice-without-standing-out uniform random top-score aks vilamp uniform-true-both dice-true-diagnoser
 SPLICE = $(BIN)/dice-ce data splice --frames $(DICE_CE_DATA) --timelines $(DICE_CE_DATA)/galar/events.json
 
 FINETUNE = MALLOC_MMAP_MAX_=0 MALLOC_TRIM_THRESHOLD_=100000000000 $(BIN)/python tools/finetune_encoder.py \
@@ -91,6 +91,7 @@ results: .venv/dev-installed  ## run every method on recordings and spliced exam
 		--methods $(SPLICED_METHODS) --out $(WORK)/benchmark-spliced
 	$(BIN)/python benchmarks/where.py $(DICE_CE_DATA) --folds $(WORK)/folds
 	$(BIN)/python benchmarks/other_makes.py $(DICE_CE_DATA) --encoders '$(WORK)/fold-{fold}.onnx'
+	$(BIN)/python benchmarks/cases.py $(DICE_CE_DATA) '$(WORK)/fold-{fold}.onnx' --draws 3
 
 composed: .venv/dev-installed  ## compose exams, tune and run every method on them, with networks that never saw their cases
 	$(COMPOSE)
