@@ -6,8 +6,8 @@
 Heads learn from an eighth, a quarter, half and all of the cases of the other folds, drawn several times (every source
 keeps its share, and at least one case of every label that it has), and are asked about the fold. The encoders are those
 of the folds, which knew all other cases, or one that knew none (ImageNet's, from `tools/imagenet_encoder.py`). In the
-last rows single frames are held out instead of cases, which must not be done: that tells what is missing between
-patients, and what inside them. Figures are means over the draws.
+last rows single frames are held out instead of cases, which must not be done: neighbours are nearly the same frame, so
+that is an upper bound. Figures are means over the draws.
 
 With `--networks` the diagnoser's own networks are asked instead, from whatever share of the cases they learnt
 (`tools/finetune_diagnoser.py --fold FOLD --share 0.25`).
