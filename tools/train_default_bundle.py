@@ -1,10 +1,11 @@
 """Train the bundle that ships: heads on the fine-tuned encoder, calibrated and tuned on cases that were held out.
 
     for f in 0 1 2 3 4; do
-      python tools/finetune_diagnoser.py --start vit_s_focus.onnx --data DATA --out WORK/diagnoser-$f.onnx --fold $f
-      python tools/finetune_encoder.py --teacher WORK/diagnoser-$f.onnx --data DATA --out WORK/fold-$f.onnx --fold $f
+      python tools/finetune_diagnoser.py --start vit_s_focus.onnx --data DATA --out WORK/teacher-$f.onnx --fold $f
+      python tools/finetune_encoder.py --teacher WORK/teacher-$f.onnx --data DATA --out WORK/fold-$f.onnx --fold $f
+      python tools/diagnoser_head.py --network WORK/teacher-$f.onnx --data DATA --out WORK/diagnoser-$f.onnx --fold $f
     done
-    and both without --fold: WORK/diagnoser.onnx, WORK/encoder.onnx
+    and all three without --fold: WORK/teacher.onnx, WORK/encoder.onnx, WORK/diagnoser.onnx
     python tools/train_default_bundle.py --data DATA --work WORK
 
 DATA holds labelled real frames (see docs/how-to/datasets.md). The networks that ship learn from all cases. Thresholds,

@@ -15,7 +15,7 @@ from dice_ce.datasets.tables import Box, LabelledFrame
 from dice_ce.errors import EncoderError, InputError
 from dice_ce.features.encoder import OnnxEncoder
 from dice_ce.lab.training.augment import NONE
-from dice_ce.lab.training.examples import Examples, draw_weights, make_examples
+from dice_ce.lab.training.examples import Examples, draw_weights, make_examples, with_false_candidates
 from dice_ce.lab.training.finetune import Recipe, _Drawer, finetune
 from dice_ce.lab.training.images import Images, kept, read_labelled_images
 from dice_ce.lab.training.network import (
@@ -325,6 +325,32 @@ def test_rare_labels_and_small_cases_are_drawn_by_square_roots() -> None:
     weight = draw_weights(["A"] * 25, labels, cases)
     assert weight[:16].sum() / weight[16:20].sum() == pytest.approx(2)
     assert weight[:9].sum() / weight[9:16].sum() == pytest.approx(3 / np.sqrt(7))
+
+
+def test_false_candidates_are_a_share_of_what_is_drawn_of_a_case_s_normal_images() -> None:
+    examples = some_examples()
+    examples = dataclasses.replace(examples, case=np.full(len(examples.case), "one"))
+    normal = examples.targets[:, examples.normal] == 1
+    suspicion = np.random.default_rng(2).normal(size=len(normal)).astype(np.float32)
+    mined = with_false_candidates(examples, suspicion, 0.5)
+    np.testing.assert_array_equal(mined.weight[~normal], examples.weight[~normal])
+    rows = np.flatnonzero(normal)
+    assert mined.weight[rows].sum() == pytest.approx(examples.weight[rows].sum())
+    often = mined.weight[rows] > examples.weight[rows]
+    assert suspicion[rows][often].min() > suspicion[rows][~often].max()
+    assert np.count_nonzero(often) == len(rows) // 5
+    extra = mined.weight[rows][often].sum() - 0.5 * examples.weight[rows][often].sum()
+    assert extra == pytest.approx(0.5 * examples.weight[rows].sum())
+
+
+def test_cases_with_hardly_any_normal_image_and_images_that_are_not_drawn_stay_as_they_are() -> None:
+    examples = some_examples()
+    normal = np.flatnonzero(examples.targets[:, examples.normal] == 1)
+    weight = examples.weight.copy()
+    weight[normal[5:]] = 0
+    few = dataclasses.replace(examples, weight=weight, case=np.full(len(weight), "one"))
+    mined = with_false_candidates(few, np.arange(len(weight), dtype=np.float32), 0.5)
+    np.testing.assert_array_equal(mined.weight, weight)
 
 
 def test_several_labels_share_the_target_and_a_distractor_is_nothing_to_report() -> None:

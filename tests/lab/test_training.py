@@ -21,7 +21,14 @@ from dice_ce.lab.training.calibration import Calibration, best_temperature, fit_
 from dice_ce.lab.training.examples import Examples
 from dice_ce.lab.training.finetune import finetune
 from dice_ce.lab.training.folds import hold_out
-from dice_ce.lab.training.heads import HeadConfig, balanced_weights, merged, train_diagnoser, train_selector
+from dice_ce.lab.training.heads import (
+    HeadConfig,
+    balanced_weights,
+    merged,
+    train_diagnoser,
+    train_selector,
+    with_normal_share,
+)
 from dice_ce.lab.training.network import with_open_size
 from dice_ce.lab.training.run import LOOKS
 from dice_ce.lab.training.samples import Samples, label_frames
@@ -178,6 +185,29 @@ def test_a_rare_label_weighs_more_and_weak_evidence_less() -> None:
     weak = dataclasses.replace(many, weight=many.weight * 0.5)
     both = balanced_weights(Samples.join([weak[np.arange(45)], many[np.arange(45)]]))
     assert both[0] == pytest.approx(both[50] / 2)
+
+
+def test_every_source_with_both_kinds_has_the_same_share_of_normal_frames() -> None:
+    def part(count: int, label: str, source: str) -> Samples:
+        some = samples(count, labels=(label,))
+        return dataclasses.replace(some, source=np.full(count, source))
+
+    mixed = Samples.join(
+        [
+            part(90, "normal", "a"),
+            part(10, "ulcer", "a"),
+            part(5, "normal", "b"),
+            part(20, "polyp", "b"),
+            part(7, "polyp", "c"),
+        ]
+    )
+    before = balanced_weights(mixed)
+    weight = with_normal_share(mixed, before, 0.45)
+    for source in "abc":
+        rows = mixed.source == source
+        assert weight[rows].sum() == pytest.approx(before[rows].sum(), rel=1e-5)
+        normal = weight[rows & ~mixed.abnormal].sum() / weight[rows].sum()
+        assert normal == pytest.approx(0.0 if source == "c" else 0.45, rel=1e-5)
 
 
 def test_frames_around_keyframes_are_labelled_and_far_ones_are_weak_normals() -> None:

@@ -12,10 +12,14 @@ import torch
 from onnx import numpy_helper
 from tools.dinov2_weights import FIRST_PLACE, PLACES, dinov2_weights
 
-from dice_ce.errors import InputError
+from dice_ce.errors import EncoderError, InputError
 from dice_ce.features.encoder import OnnxEncoder
+from dice_ce.lab.training.finetune import course
+from dice_ce.lab.training.heads import as_stored
+from dice_ce.lab.training.rehead import with_head, without_head
 from dice_ce.lab.training.transformer import RECIPE, VisionTransformer, export_transformer, finetune_transformer
-from tests.lab.test_finetune import some_examples
+from dice_ce.method.selector import Head
+from tests.lab.test_finetune import some_examples, tiny_lite
 
 SIZE, DEPTH, WIDTH = 56, 3, 8
 TINY = dataclasses.replace(RECIPE, steps=8, batch=8, sizes=((0.0, SIZE),), rate=3e-3, head_rate=3e-3)
@@ -56,12 +60,14 @@ def test_what_it_learnt_is_what_the_examples_show() -> None:
     assert (said == examples.targets.argmax(axis=1)).mean() > 0.8
 
 
-def test_an_interrupted_run_ends_as_if_nothing_had_happened(tmp_path: Path) -> None:
+@pytest.mark.parametrize("stops_at", [3, 5])
+def test_an_interrupted_run_ends_as_if_nothing_had_happened(tmp_path: Path, stops_at: int) -> None:
+    """Before and after false candidates were looked for."""
     examples = some_examples()
     whole = parts(finetune_transformer(transformer(), examples, TINY, trained=2))
 
     def stop(done: int, total: int) -> None:
-        if done == 5:
+        if done == stops_at:
             raise KeyboardInterrupt
 
     state = tmp_path / "state.pt"
@@ -86,6 +92,48 @@ def test_the_file_says_nearly_the_same_whatever_frames_stand_beside_a_frame(tmp_
     assert np.abs(together - wanted).max() < 0.1 * np.abs(wanted).max()
     np.testing.assert_array_equal(together, np.concatenate([exported.encode(frames[i : i + 1]) for i in range(3)]))
     assert str(Path.cwd()) not in (tmp_path / "d.onnx").read_bytes().decode("latin-1")
+
+
+def test_another_head_on_the_same_network_says_what_it_says_about_the_feature(tmp_path: Path) -> None:
+    chance = np.random.default_rng(0)
+    export_transformer(transformer().eval(), tmp_path / "d.onnx", name="tiny")
+    network = without_head((tmp_path / "d.onnx").read_bytes(), "tiny")
+    assert (network.name, network.input_size, network.dim) == ("tiny", SIZE, 2 * WIDTH)
+    shapes = ((2 * WIDTH,), (2 * WIDTH,), (2 * WIDTH, 6), (6,), (6, 12), (12,))
+    head = Head(*(as_stored(chance.normal(size=shape)) for shape in shapes))
+    (tmp_path / "again.onnx").write_bytes(with_head(network, head))
+    again = OnnxEncoder.open(tmp_path / "again.onnx")
+    assert (again.name, again.input_size, again.dim) == ("tiny", SIZE, 12)
+    frames = pixels(3)
+    np.testing.assert_allclose(again.encode(frames), head(network.encode(frames)), atol=1e-4)
+    once_more = without_head(again.content, "tiny")
+    np.testing.assert_array_equal(once_more.encode(frames), network.encode(frames))
+    with pytest.raises(EncoderError, match="give a diagnoser's own network"):
+        without_head(tiny_lite(), "lite")
+
+
+def test_from_half_of_the_run_on_false_candidates_are_drawn_more_often() -> None:
+    """What the network takes for lesions at half of the run decides what it is shown from there on."""
+    examples = some_examples()
+    examples = dataclasses.replace(examples, case=np.full(len(examples.case), "one"))
+    asked = []
+
+    def suspicion() -> np.ndarray:
+        asked.append(True)
+        return np.arange(len(examples.weight), dtype=np.float32)
+
+    recipe = dataclasses.replace(TINY, batch=16, counterfactual=0.0, inside=0.0)
+    plain, harder, seen = (
+        [
+            pixels
+            for _, pixels, _ in course(examples, dataclasses.replace(recipe, false_candidates=share), start, suspicion)
+        ]
+        for share, start in ((0.0, 0), (1.0, 0), (1.0, 6))
+    )
+    assert len(asked) == 2
+    for step in range(8):
+        assert np.array_equal(plain[step], harder[step]) == (step < 4)
+    np.testing.assert_array_equal(np.stack(seen), np.stack(harder[6:]))
 
 
 def write_theirs(path: Path, network: VisionTransformer) -> None:

@@ -19,6 +19,8 @@ from dice_ce.types import Floats, Ints
 
 CHUNK = 4096
 """Rows that go through a head at once, so that memory does not grow with the exam."""
+EPSILON = 1e-5
+"""Of a head's LayerNorm."""
 
 
 @dataclass(frozen=True)
@@ -71,7 +73,7 @@ class Head:
 
     def _forward(self, u: Floats) -> Floats:
         centred = u - u.mean(axis=1, keepdims=True)
-        normed = centred / np.sqrt((centred**2).mean(axis=1, keepdims=True) + 1e-5) * self.scale + self.shift
+        normed = centred / np.sqrt((centred**2).mean(axis=1, keepdims=True) + EPSILON) * self.scale + self.shift
         return np.asarray(gelu(normed @ self.weight1 + self.bias1) @ self.weight2 + self.bias2, np.float32)
 
     @property

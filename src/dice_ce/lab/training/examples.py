@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections import Counter, defaultdict
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -22,6 +22,10 @@ NORMAL_SHARE = 0.45
 ENOUGH = 20
 """Normal images from which the typical colour of a case is believed."""
 COLOUR_SAMPLES = 40
+FALSE_CANDIDATES = 0.2
+"""Share of a case's normal images that count as false candidates: those with the highest scores."""
+FEWEST_NORMAL = 10
+"""Normal images that a case needs for that."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -116,6 +120,26 @@ def make_examples(
     is_normal = np.asarray(targets[:, taxonomy.normal] == 1, np.bool_)
     colour = typical_colours(images, np.array(sources), np.array(cases), is_normal)
     return Examples(images, targets, taxonomy.normal, weight, colour, boxes, np.array(cases, np.str_))
+
+
+def with_false_candidates(examples: Examples, suspicion: Floats, share: float) -> Examples:
+    """Draw the images more often that are taken for lesions, though they are normal.
+
+    They become this share of what is drawn of a case's normal images; how often the case and its lesions are drawn
+    stays as it was.
+    """
+    weight = examples.weight.copy()
+    is_normal = examples.targets[:, examples.normal] > 0.5
+    for case in np.unique(examples.case):
+        rows = np.flatnonzero((examples.case == case) & is_normal & (examples.weight > 0))
+        if len(rows) < FEWEST_NORMAL:
+            continue
+        highest = rows[np.argsort(-suspicion[rows], kind="stable")[: int(FALSE_CANDIDATES * len(rows))]]
+        of_highest = examples.weight[highest] / examples.weight[highest].sum()
+        of_case = weight[rows].sum()
+        weight[rows] *= 1 - share
+        weight[highest] += share * of_case * of_highest
+    return replace(examples, weight=weight)
 
 
 def typical_colours(

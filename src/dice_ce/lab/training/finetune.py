@@ -23,7 +23,7 @@ import numpy.typing as npt
 from dice_ce.errors import InputError, require
 from dice_ce.files import write_atomically
 from dice_ce.lab.training.augment import Augmentation, augment, paste
-from dice_ce.lab.training.examples import Examples
+from dice_ce.lab.training.examples import Examples, with_false_candidates
 from dice_ce.lab.training.heads import single_threaded
 from dice_ce.lab.training.network import CLASSES, SELECTOR, TEACHER, Network, features, frozen_session, head
 from dice_ce.lab.training.teacher import Lesson, Teacher
@@ -72,6 +72,9 @@ class Recipe:
     """Share of a target that is what a teacher says of the image, if there is one, and not its label."""
     seen_by_teacher: float = 2.0
     """Weight of the squared error of the teacher's features."""
+    false_candidates: float = 0.0
+    """Share of what is drawn of a case's normal images, from half of the run on, that looks most like lesions to the
+    network as it is then: what a diagnoser will be asked about."""
     augmentation: Augmentation = dataclasses.field(default_factory=Augmentation)
     seed: int = 0
 
@@ -98,7 +101,7 @@ def finetune(
         state.load(checkpoint, mark)
     saved, sessions = time.monotonic(), dict[int, Any]()
     with single_threaded(), ThreadPoolExecutor(WORKERS) as workers:
-        for step, pixels, targets in batches(examples, recipe, state.step):
+        for step, pixels, targets in batches(examples, recipe, state.step, recipe.steps):
             size = pixels.shape[1]
             if size not in sessions:
                 sessions[size] = frozen_session(network, size, threads=1)
@@ -250,7 +253,23 @@ def _losses(
     return (*losses, recipe.seen_by_teacher * missed)
 
 
-def batches(examples: Examples, recipe: Recipe, start: int) -> Iterator[tuple[int, npt.NDArray[np.uint8], Floats]]:
+def course(
+    examples: Examples, recipe: Recipe, start: int, suspicion: Callable[[], Floats]
+) -> Iterator[tuple[int, npt.NDArray[np.uint8], Floats]]:
+    """Yield the batches of a run; from its half on, false candidates are drawn more often.
+
+    `suspicion` is asked there how much every image looks like a lesion.
+    """
+    half = recipe.steps // 2 if recipe.false_candidates else recipe.steps
+    yield from batches(examples, recipe, start, half)
+    if half < recipe.steps:
+        harder = with_false_candidates(examples, suspicion(), recipe.false_candidates)
+        yield from batches(harder, recipe, max(start, half), recipe.steps)
+
+
+def batches(
+    examples: Examples, recipe: Recipe, start: int, end: int
+) -> Iterator[tuple[int, npt.NDArray[np.uint8], Floats]]:
     """Yield augmented batches; the next one is made while the present one trains."""
     drawer = _Drawer(examples, recipe)
     with ThreadPoolExecutor(max_workers=2) as pool:
@@ -259,9 +278,9 @@ def batches(examples: Examples, recipe: Recipe, start: int) -> Iterator[tuple[in
             size = [side for share, side in recipe.sizes if step >= share * recipe.steps][-1]
             return [pool.submit(drawer.draw, step, place, size) for place in range(recipe.batch)]
 
-        coming = order(start) if start < recipe.steps else []
-        for step in range(start, recipe.steps):
-            ready, coming = coming, order(step + 1) if step + 1 < recipe.steps else []
+        coming = order(start) if start < end else []
+        for step in range(start, end):
+            ready, coming = coming, order(step + 1) if step + 1 < end else []
             pixels, targets = zip(*(sample.result() for sample in ready), strict=True)
             yield step, np.stack(pixels), np.stack(targets)
 

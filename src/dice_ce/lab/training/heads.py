@@ -43,6 +43,9 @@ class HeadConfig:
     inside: float = 0.5
     """Selector only: share of the loss that asks for no more than that a lesion scores higher than normal mucosa of the
     same case, whatever other cases look like."""
+    normal_share: float | None = None
+    """Diagnoser only: share of normal frames in what is learnt from every source that has both; as it comes, if not
+    given. Where it differs between sources, the make of the capsule gives part of the label away."""
     prior_removed: float = 0.5
     """Share of the labels' frequencies that is taken out of the diagnoser's logits."""
     batch: int = 256
@@ -79,6 +82,18 @@ def balanced_weights(samples: Samples) -> npt.NDArray[np.float32]:
     return np.asarray(weight / weight.mean(), np.float32)
 
 
+def with_normal_share(samples: Samples, weight: npt.NDArray[np.float32], share: float) -> npt.NDArray[np.float32]:
+    """Let normal frames be the same share of every source; what a source weighs as a whole stays as it is."""
+    weight = weight.copy()
+    for source in np.unique(samples.source):
+        lesion, normal = ((samples.source == source) & (samples.abnormal == kind) for kind in (True, False))
+        if lesion.any() and normal.any():
+            total = weight[lesion].sum() + weight[normal].sum()
+            weight[lesion] *= (1 - share) * total / weight[lesion].sum()
+            weight[normal] *= share * total / weight[normal].sum()
+    return weight
+
+
 def train_selector(samples: Samples, config: HeadConfig = HeadConfig()) -> Trained:  # noqa: B008  frozen
     """Learn what is abnormal: binary cross-entropy with the classes in balance (paper, section 4.2)."""
     if samples.abnormal.all() or not samples.abnormal.any():
@@ -95,6 +110,8 @@ def train_diagnoser(samples: Samples, config: HeadConfig = HeadConfig()) -> Trai
     if samples.labels.any(axis=0).sum() < 2:
         raise InputError("the training frames have one label only: the diagnoser needs two or more; add other frames")
     weight = balanced_weights(samples)
+    if config.normal_share is not None:
+        weight = with_normal_share(samples, weight, config.normal_share)
     trained = _fit(samples, samples.labels, weight, config)
     # Rare labels stay rare in what was learnt; whoever reads an exam wants them found all the same.
     share = (samples.labels * weight[:, None]).sum(axis=0) / weight.sum()

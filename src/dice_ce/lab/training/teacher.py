@@ -13,8 +13,9 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from dice_ce.errors import EncoderError, require
+from dice_ce.errors import require
 from dice_ce.features.runtime import start_session
+from dice_ce.lab.training.rehead import feature_of
 from dice_ce.method.diagnoser import softmax
 from dice_ce.types import Floats
 
@@ -55,16 +56,13 @@ class Teacher:
     def load(cls, content: bytes, typical: Pixels) -> Teacher:
         """Load a network and let it see typical images; its feature is what its last concatenation puts together."""
         model = onnx.load_from_string(content)
-        features = [node.output[0] for node in model.graph.node if node.op_type == "Concat"]
-        if not features:
-            raise EncoderError("this network cannot teach: it puts no feature together; give a diagnoser's own network")
-        logits = model.graph.output[0].name
-        model.graph.output.append(onnx.helper.make_tensor_value_info(features[-1], onnx.TensorProto.FLOAT, None))
+        logits, feature = model.graph.output[0].name, feature_of(model)
+        model.graph.output.append(onnx.helper.make_tensor_value_info(feature, onnx.TensorProto.FLOAT, None))
         session = start_session(model.SerializeToString(), 1)
         side = int(session.get_inputs()[0].shape[1])
         digest = hashlib.sha256(content).hexdigest()
         nothing, one = np.zeros(1, np.float32), np.ones(1, np.float32)
-        plain = cls(session, (logits, features[-1]), side, nothing, one, digest)
+        plain = cls(session, (logits, feature), side, nothing, one, digest)
         seen = plain(typical).seen
         return cls(session, plain.outputs, side, seen.mean(axis=0), seen.std(axis=0) + SMALLEST_SPREAD, digest)
 

@@ -11,7 +11,8 @@ from __future__ import annotations
 import io
 import tempfile
 import time
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -23,11 +24,11 @@ from dice_ce.errors import InputError, require
 from dice_ce.features.backbones.hub import quiet
 from dice_ce.files import write_atomically
 from dice_ce.lab.training.examples import Examples
-from dice_ce.lab.training.finetune import Recipe, batches, fingerprint, pace
+from dice_ce.lab.training.finetune import Recipe, course, fingerprint, pace
 from dice_ce.lab.training.heads import SMALLEST_SHARE, single_threaded
-from dice_ce.types import Floats, Progress
+from dice_ce.types import Floats, Ints, Progress
 
-torch = require("torch", extra="train", purpose="training")
+torch, cv2 = (require(package, extra="train", purpose="training") for package in ("torch", "cv2"))
 nn, functional = torch.nn, torch.nn.functional
 
 Weights = Mapping[str, npt.NDArray[np.float32]]
@@ -39,16 +40,19 @@ PRIOR_REMOVED = 0.5
 """Share of the labels' frequencies that is taken out of the logits, as for the heads."""
 RECIPE = replace(
     Recipe(),
-    steps=720,
+    steps=1440,
     batch=32,
     sizes=((0.0, 112),),
     rate=1e-4,
     rate_of_first=0.75**3,
     head_rate=1e-3,
     average=0.99,
+    false_candidates=0.5,
 )
 TRAINED = 4
 """Blocks that are trained: the last ones."""
+LOOKED_AT = 32
+"""Images at once when false candidates are looked for."""
 BFLOAT16 = ("avx512_bf16", "amx_bf16", "bf16")
 """What torch calls it that a processor knows bfloat16."""
 
@@ -146,7 +150,7 @@ def finetune_transformer(
         state.load(checkpoint, mark)
     saved = time.monotonic()
     with single_threaded():
-        for step, pixels, targets in batches(examples, recipe, state.step):
+        for step, pixels, targets in course(examples, recipe, state.step, lambda: state.suspicion(examples)):
             state.train(pixels, targets, examples.normal)
             if progress is not None:
                 progress(step + 1, recipe.steps)
@@ -175,6 +179,7 @@ class _State:
         self.mean = [value.detach().clone() for value in self.values]
         known = torch.cpu.get_capabilities()
         self.short = any(known.get(name) for name in BFLOAT16)
+        self.suspected: Floats | None = None
 
     def train(self, pixels: npt.NDArray[np.uint8], targets: Floats, normal: int) -> None:
         recipe, network = self.recipe, self.network
@@ -200,6 +205,29 @@ class _State:
         self.drawn += targets.sum(axis=0)
         self.step += 1
 
+    def suspicion(self, examples: Examples) -> Floats:
+        """Tell how much every normal image looks like a lesion, to the averaged network as it is at half of the run."""
+        if self.suspected is None:
+            rows = np.flatnonzero((examples.targets[:, examples.normal] > 0.5) & (examples.weight > 0))
+            suspected = np.zeros(len(examples.weight), np.float32)
+            with self.averaged(), torch.no_grad(), torch.autocast("cpu", torch.bfloat16, enabled=self.short):
+                for some in np.split(rows, range(LOOKED_AT, len(rows), LOOKED_AT)):
+                    vectors = self.network.features(torch.from_numpy(_fitting(examples, some, self.network.size)))
+                    suspected[some] = self.network.selector(vectors)[:, 0].float().numpy()
+            self.suspected = suspected
+        return self.suspected
+
+    @contextmanager
+    def averaged(self) -> Iterator[None]:
+        """Put the averaged weights in for a while."""
+        present = [value.detach().clone() for value in self.values]
+        with torch.no_grad():
+            for value, mean in zip(self.values, self.mean, strict=True):
+                value.copy_(mean)
+            yield
+            for value, before in zip(self.values, present, strict=True):
+                value.copy_(before)
+
     def finished(self) -> VisionTransformer:
         """Put the averages in, and take part of the labels' frequencies out: whoever reads wants rare ones found."""
         share = self.drawn / max(1.0, self.drawn.sum())
@@ -215,6 +243,7 @@ class _State:
         content = io.BytesIO()
         values = [value.detach() for value in self.values]
         facts = {"mark": mark, "step": self.step, "values": values, "mean": self.mean, "drawn": self.drawn.tolist()}
+        facts["suspected"] = None if self.suspected is None else torch.from_numpy(self.suspected)
         torch.save({**facts, "optimiser": self.optimiser.state_dict()}, content)
         write_atomically(path, content.getvalue())
 
@@ -226,7 +255,14 @@ class _State:
             for value, before in zip(self.values, saved["values"], strict=True):
                 value.copy_(before)
         self.mean, self.step, self.drawn = saved["mean"], saved["step"], np.array(saved["drawn"])
+        self.suspected = None if saved["suspected"] is None else saved["suspected"].numpy()
         self.optimiser.load_state_dict(saved["optimiser"])
+
+
+def _fitting(examples: Examples, rows: Ints, size: int) -> npt.NDArray[np.uint8]:
+    """Show images to the network as it will see them."""
+    images = examples.images.masked(rows)
+    return np.stack([cv2.resize(image, (size, size), interpolation=cv2.INTER_AREA) for image in images])
 
 
 def export_transformer(network: VisionTransformer, path: Path, *, name: str) -> None:
